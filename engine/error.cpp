@@ -1,0 +1,21 @@
+#include <strata/error.h>
+
+namespace strata {
+
+std::string_view to_string(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument: return "invalid_argument";
+    case ErrorCode::out_of_budget: return "out_of_budget";
+    case ErrorCode::io: return "io";
+    case ErrorCode::corruption: return "corruption";
+    case ErrorCode::peer_lost: return "peer_lost";
+    case ErrorCode::mismatch: return "mismatch";
+    case ErrorCode::unsupported: return "unsupported";
+  }
+  return "?";
+}
+
+Error::Error(ErrorCode code, const std::string& text)
+    : std::runtime_error(std::string(to_string(code)) + ": " + text), code_(code) {}
+
+}  // namespace strata

@@ -1,0 +1,51 @@
+// Everything that is tuned without touching the program: one name for flag, environment and JSON file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <strata/device.h>
+#include <strata/dtype.h>
+
+namespace strata {
+
+enum class ReducePolicy : std::uint8_t { micro_batch, step };
+enum class CommunicatorKind : std::uint8_t { automatic, shm };
+enum class Progress : std::uint8_t { automatic, on, off };
+
+struct Options {
+  int stage = 3;  // what is sharded: 0 nothing, 1 optimizer state, 2 + gradients, 3 + parameters
+  Device device;
+  Dtype dtype = Dtype::bf16;         // published parameters: f32, bf16, f16
+  Dtype grad_dtype = Dtype::f32;     // gradient leases: f32, bf16, f16
+  Dtype reduce_dtype = Dtype::f32;   // terms of the sum over ranks: f32, bf16, f16
+  ReducePolicy reduce = ReducePolicy::micro_batch;
+  std::optional<std::uint64_t> device_memory_bytes;  // hard budget of this rank; default 0.9 of what is free, shared fairly
+  std::optional<std::uint32_t> prefetch;             // units gathered ahead; default: from the budget, at most 2
+  std::uint32_t leases = 2;                          // units the caller holds at once
+  std::optional<std::uint32_t> chunk;                // elements, a power of two from 2,048 to 1 Mi; default: from the budget
+  std::optional<std::uint32_t> threads;              // update team; default: cores / local ranks
+  CommunicatorKind comm = CommunicatorKind::automatic;
+  double timeout_s = 30;
+  double call_timeout_s = 600;
+  Progress progress = Progress::automatic;
+  bool plan_only = false;  // --strata-plan: print the plan and end
+  bool help = false;       // --strata-help: print options_help() and end
+};
+
+// Takes what is --strata-* out of argc and argv, and reads STRATA_OPTIONS ("--strata-stage=2 prefetch=1": the flags, with
+// or without "--strata-", separated by white space) and the JSON object in the file of --strata-config ({"stage": 2,
+// "device-memory": "512MiB"}). A flag wins over the environment, the environment over the file. "--strata-x=v" and
+// "--strata-x v" are the same. Throws Error{invalid_argument} that names the option, the value, what is legal, and for a
+// name that does not exist the nearest one; nothing is ignored.
+Options parse_options(int& argc, char** argv);
+
+// All options with meaning, legal values and default, for --strata-help.
+std::string options_help();
+
+// Throws Error{invalid_argument} when a value, or a combination of values, is illegal. Called by the engine as well.
+void validate(const Options& options);
+
+}  // namespace strata
