@@ -38,8 +38,10 @@ struct Options {
 // Takes what is --strata-* out of argc and argv, and reads STRATA_OPTIONS ("--strata-stage=2 prefetch=1": the flags, with
 // or without "--strata-", separated by white space) and the JSON object in the file of --strata-config ({"stage": 2,
 // "device-memory": "512MiB"}). A flag wins over the environment, the environment over the file. "--strata-x=v" and
-// "--strata-x v" are the same. Throws Error{invalid_argument} that names the option, the value, what is legal, and for a
-// name that does not exist the nearest one; nothing is ignored.
+// "--strata-x v" are the same, and "--" ends the options. Within one of the three sources an option may be repeated only
+// with the same value. Throws Error{invalid_argument} that names the option, the value, where it was given, what is legal,
+// and for a name that does not exist the nearest one; nothing is ignored. After a throw argc and argv are as before.
+// Throws Error{unsupported} for a legal value that this build has no code for.
 Options parse_options(int& argc, char** argv);
 
 // All options with meaning, legal values and default, for --strata-help.
