@@ -126,7 +126,7 @@ class ConfigReader : public Json::json_sax_t {
 
   [[noreturn]] bool refuse_type(const std::string& found) {
     if (option_ == nullptr) {
-      key_place_ = place_of(read_count_ > 0 ? read_count_ - 1 : 0);
+      key_place_ = place_of(text_.find_first_not_of(" \t\r\n"));
       fail(fmt::format("the file must be a JSON object of options, as {{\"stage\": 2}}, not {}", found));
     }
     fail(fmt::format("key \"{}\" (option {}) must be {}, not {}; legal: {}", option_->name, flag_of(option_->name),

@@ -1,0 +1,54 @@
+// Runs parse_options on words as a program would get them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <strata/error.h>
+#include <strata/options.h>
+
+namespace strata::testing {
+
+struct Parsed {
+  Options options;
+  std::vector<std::string> rest;  // what is left for the program
+};
+
+inline Parsed parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "program");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int argc = static_cast<int>(words.size());
+  Parsed parsed;
+  parsed.options = parse_options(argc, argv.data());
+  EXPECT_EQ(argv[static_cast<std::size_t>(argc)], nullptr);
+  parsed.rest.assign(argv.begin() + 1, argv.begin() + argc);
+  return parsed;
+}
+
+// The text of the error that parsing throws; "" and a failure when it throws none of that code.
+inline std::string refusal(const std::vector<std::string>& words, ErrorCode code = ErrorCode::invalid_argument) {
+  try {
+    parse(words);
+  } catch (const Error& error) {
+    EXPECT_EQ(to_string(error.code()), to_string(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+// STRATA_OPTIONS for one test.
+class Environment {
+ public:
+  explicit Environment(const std::string& text) { ::setenv("STRATA_OPTIONS", text.c_str(), 1); }
+  ~Environment() { ::unsetenv("STRATA_OPTIONS"); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+};
+
+}  // namespace strata::testing
