@@ -16,16 +16,22 @@ constexpr std::string_view environment_origin = "in STRATA_OPTIONS";
 constexpr std::string_view flag_stem = "--strata";
 constexpr std::size_t stem_typos_max = 2;
 
-std::vector<std::string> all_flags() {
+std::vector<std::string_view> option_names() {
+  std::vector<std::string_view> names;
+  for (const OptionDescriptor& option : option_table()) names.push_back(option.name);
+  return names;
+}
+
+std::vector<std::string> flags_of(const std::vector<std::string_view>& names) {
   std::vector<std::string> flags;
-  for (const OptionDescriptor& option : option_table()) flags.push_back(flag_of(option.name));
+  for (const std::string_view name : names) flags.push_back(flag_of(name));
   return flags;
 }
 
 std::vector<std::string> flags_near(std::string_view asked) {
-  const std::vector<std::string> flags = all_flags();
+  const std::vector<std::string> flags = flags_of(option_names());
   std::vector<std::string> near;
-  for (const std::string_view name : nearest_names(asked, {flags.begin(), flags.end()})) near.emplace_back(name);
+  for (const std::string_view flag : nearest_names(asked, {flags.begin(), flags.end()})) near.emplace_back(flag);
   return near;
 }
 
@@ -112,9 +118,10 @@ void refuse_unknown(std::string_view asked, std::string_view origin) {
   }
   // Compared in full where the slip may lie in the prefix.
   const bool whole_flag = asked.starts_with('-') && !asked.starts_with(flag_prefix);
-  const std::vector<std::string> near = flags_near(whole_flag ? std::string(asked) : flag_of(bare));
   std::string advice;
-  for (const std::string& flag : near) advice += (advice.empty() ? "" : " or ") + flag;
+  for (const std::string& flag : whole_flag ? flags_near(asked) : flags_of(nearest_names(bare, option_names()))) {
+    advice += (advice.empty() ? "" : " or ") + flag;
+  }
   throw Error(ErrorCode::invalid_argument,
               fmt::format("there is no option {} (given {}){}; --strata-help lists all", shown(asked), origin,
                           advice.empty() ? "" : "; the nearest is " + advice));

@@ -80,6 +80,10 @@ TEST(Spelling, ASlipInThePrefixDoesNotHandTheOptionToTheProgram) {
   }
 }
 
+TEST(Spelling, NoAdviceWhereNothingIsNear) {
+  EXPECT_THAT(refusal({"--strata-foo"}), ::testing::Not(HasSubstr("nearest")));
+}
+
 TEST(Spelling, ProgramsKeepFlagsThatOnlyLookAlike) {
   const std::vector<std::string> words = {"--stage=2",    "--device", "--threads=2", "-t", "--trace-stage",
                                           "strata-stage", "-"};
