@@ -16,6 +16,7 @@ struct JoinedRanks {
   detail::UniqueFd segment;                    // memfd, empty so far (length 0): the communicator grows it
   std::vector<detail::UniqueFd> peer_pidfds;   // by rank; empty at `rank`
   std::vector<int> peer_pids;                  // by rank, for messages
+  detail::UniqueFd door;                       // rank 0's: keeps the job's name taken for as long as it is open
 };
 
 // A rank's end of a shared-memory job between processes. Every rank calls it with the same deadlines.
