@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs benchmarks of the release build on a machine that should be doing nothing else, and prints their tables.
+#   scripts/bench.sh [--json FILE] [GROUP...]      groups: update shm llm; without one, all
+# FILE becomes one array of rows {"name", "value", "unit", "limit", "ratio"}: ratio 1 is the limit taken in the same run.
+set -euo pipefail
+json=
+groups=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --json) json=$(realpath -m -- "${2:?"--json needs a file"}"); shift 2 ;;
+    update | shm | llm) groups+=("$1"); shift ;;
+    *) echo "usage: scripts/bench.sh [--json FILE] [update] [shm] [llm], not '$1'" >&2; exit 2 ;;
+  esac
+done
+[ ${#groups[@]} -gt 0 ] || groups=(update shm llm)
+cd "$(dirname "$0")/.."
+
+bash scripts/install_dependencies.sh build test bench
+programs=()
+for group in "${groups[@]}"; do programs+=("tests/${group}_bench"); done
+bash scripts/build.sh release "${programs[@]}"
+
+rows=build/bench
+mkdir -p "$rows"
+for group in "${groups[@]}"; do
+  rm -f "$rows/$group.json"
+  "build/release/tests/${group}_bench" --json "$rows/$group.json"
+done
+
+[ -n "$json" ] || exit 0
+# shellcheck disable=SC2016
+python3 -c '
+import json, pathlib, sys
+rows = [row for path in sys.argv[2:] for row in json.loads(pathlib.Path(path).read_text())]
+pathlib.Path(sys.argv[1]).write_text(json.dumps(rows, indent=1) + "\n")
+' "$json" $(printf "$rows/%s.json " "${groups[@]}")
