@@ -20,17 +20,17 @@ programs=()
 for group in "${groups[@]}"; do programs+=("tests/${group}_bench"); done
 bash scripts/build.sh release "${programs[@]}"
 
-rows=build/bench
-mkdir -p "$rows"
+mkdir -p build/bench
+files=()
 for group in "${groups[@]}"; do
-  rm -f "$rows/$group.json"
-  "build/release/tests/${group}_bench" --json "$rows/$group.json"
+  files+=("build/bench/$group.json")
+  rm -f "${files[-1]}"
+  "build/release/tests/${group}_bench" --json "${files[-1]}"
 done
 
 [ -n "$json" ] || exit 0
-# shellcheck disable=SC2016
 python3 -c '
 import json, pathlib, sys
 rows = [row for path in sys.argv[2:] for row in json.loads(pathlib.Path(path).read_text())]
 pathlib.Path(sys.argv[1]).write_text(json.dumps(rows, indent=1) + "\n")
-' "$json" $(printf "$rows/%s.json " "${groups[@]}")
+' "$json" "${files[@]}"
