@@ -88,7 +88,8 @@ std::shared_ptr<const Optimizer> lion(const LionOptions& options = {});
 enum class LrShape : std::uint8_t { constant, linear, cosine };
 
 // Warm-up: lr (s + 1) / warmup_steps for s < warmup_steps. Then constant, or from lr at s = warmup_steps - 1 down to
-// lr * final_fraction at s = total_steps - 1, linearly or along a half cosine; later steps stay there.
+// lr * final_fraction at s = total_steps - 1, linearly or along a half cosine; later steps stay there. Without warm-up the
+// peak is s = 0.
 struct LrSchedule {
   LrShape shape = LrShape::constant;
   double lr = 1e-3;
@@ -96,7 +97,8 @@ struct LrSchedule {
   std::uint64_t total_steps = 0;  // REQUIRES > warmup_steps unless constant
   double final_fraction = 0.1;
 
-  // The rate of step s = 0, 1, ...: computed in f64, rounded once to f32.
+  // The rate of step s = 0, 1, ...: computed in f64, rounded once to f32. Throws Error{invalid_argument} for a field that
+  // is not finite or out of its range.
   float at(std::uint64_t step) const;
 };
 
