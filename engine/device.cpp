@@ -4,10 +4,8 @@ namespace strata {
 
 std::string to_string(const Device& device) {
   switch (device.kind) {
-    case DeviceKind::cpu:
-      return "cpu";
-    case DeviceKind::cuda:
-      return "cuda:" + std::to_string(device.index);
+    case DeviceKind::cpu: return "cpu";
+    case DeviceKind::cuda: return "cuda:" + std::to_string(device.index);
   }
   return "?";
 }

@@ -20,10 +20,8 @@ using detail::Verdict;
 
 void apply(Options& options, const Setting& setting) {
   switch (setting.option->set(options, setting.value)) {
-    case Verdict::legal:
-      return;
-    case Verdict::illegal:
-      detail::refuse_value(*setting.option, setting.value, setting.origin);
+    case Verdict::legal: return;
+    case Verdict::illegal: detail::refuse_value(*setting.option, setting.value, setting.origin);
     case Verdict::not_built:
       throw Error(ErrorCode::unsupported,
                   fmt::format("option {} cannot be {} (given {}); legal: {}", detail::flag_of(setting.option->name),

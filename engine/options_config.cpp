@@ -43,18 +43,12 @@ class CountingIterator {
 
 std::string_view json_form_text(JsonForm form) {
   switch (form) {
-    case JsonForm::number:
-      return "a JSON number";
-    case JsonForm::number_or_auto:
-      return "a JSON number or \"auto\"";
-    case JsonForm::number_or_text:
-      return "a JSON number or string";
-    case JsonForm::text:
-      return "a JSON string";
-    case JsonForm::boolean:
-      return "true or false";
-    case JsonForm::flag_only:
-      break;
+    case JsonForm::number: return "a JSON number";
+    case JsonForm::number_or_auto: return "a JSON number or \"auto\"";
+    case JsonForm::number_or_text: return "a JSON number or string";
+    case JsonForm::text: return "a JSON string";
+    case JsonForm::boolean: return "true or false";
+    case JsonForm::flag_only: break;
   }
   return "a flag, not part of a file";
 }
