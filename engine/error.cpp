@@ -18,4 +18,6 @@ std::string_view to_string(ErrorCode code) {
 Error::Error(ErrorCode code, const std::string& text)
     : std::runtime_error(std::string(to_string(code)) + ": " + text), code_(code) {}
 
+std::string Error::text() const { return std::string(what()).substr(to_string(code_).size() + 2); }
+
 }  // namespace strata

@@ -24,6 +24,8 @@ class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& text);
   ErrorCode code() const noexcept { return code_; }
+  std::string text() const;  // what() without the code's name
+
 
  private:
   ErrorCode code_;

@@ -1,8 +1,10 @@
 // The completion of one asynchronous act, be it a collective, an update or a disk read. The only asynchronous word.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace strata {
 
@@ -22,6 +24,9 @@ class Event {
 
   // Returns when the act is done; throws the Error that ended it, or ended an earlier act of its lane.
   void wait() const;
+
+  // The same, but false when the time ran out.
+  bool wait_for(std::chrono::nanoseconds time) const;
 
  private:
   std::shared_ptr<const detail::EventState> state_;

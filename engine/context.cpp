@@ -1,0 +1,25 @@
+#include "engine/context.h"
+
+namespace strata::engine {
+
+std::byte* EngineMemory::published() const {
+  return published_exchange.bytes().empty() ? published_private.bytes().data() : published_exchange.bytes().data();
+}
+
+std::byte* EngineMemory::grad_slots() const {
+  return grad_slots_exchange.bytes().empty() ? grad_slots_private.bytes().data() : grad_slots_exchange.bytes().data();
+}
+
+std::byte* EngineMemory::accumulators() const {
+  return accumulators_exchange.bytes().empty() ? accumulators_private.bytes().data()
+                                               : accumulators_exchange.bytes().data();
+}
+
+void EngineContext::note_call(std::string_view act, std::size_t unit) {
+  last_act = act;
+  last_unit = unit;
+  for (const char letter : act) caller_hash = mix_hash(caller_hash, static_cast<unsigned char>(letter));
+  caller_hash = mix_hash(caller_hash, unit);
+}
+
+}  // namespace strata::engine

@@ -1,0 +1,67 @@
+// What the pipelines of one engine share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/agreement.h"
+#include "engine/lane.h"
+#include "engine/memory_needs.h"
+#include "engine/unit_state.h"
+#include <strata/communicator.h>
+#include <strata/engine.h>
+#include "offload/private_memory.h"
+#include "sharding/flat_layout.h"
+
+namespace strata::engine {
+
+// Memory of the engine, taken once, as the plan says.
+struct EngineMemory {
+  offload::PrivateMemory published_private, grad_slots_private, accumulators_private, records, norm_leaves, agreement_own;
+  ExchangeBlock published_exchange, grad_slots_exchange, accumulators_exchange, param_slots, agreement_all;
+  std::uint64_t device_bytes = 0;  // counted as it is taken
+
+  std::byte* published() const;
+  std::byte* grad_slots() const;
+  std::byte* accumulators() const;
+};
+
+struct EngineContext {
+  std::vector<Unit> units;
+  std::vector<sharding::FlatLayout> layouts;
+  std::vector<UnitState> states;
+  std::shared_ptr<const Optimizer> optimizer;
+  Communicator* communicator = nullptr;
+  Options options;
+  Plan plan;
+  MemoryNeeds needs;
+  EngineMemory memory;
+  std::uint64_t caller_hash = 0;        // over the caller's engine calls so far
+  std::string_view last_act = "start";  // the caller's last call, for messages
+  std::size_t last_unit = 0;
+  std::unique_ptr<Lane> comm_lane;      // declared behind what its acts use
+  std::unique_ptr<Lane> update_lane;
+
+  int rank() const { return communicator->rank(); }
+  int world_size() const { return communicator->size(); }
+
+  // The caller makes a call that leads to collectives: ranks whose calls differ will find out at the next header.
+  void note_call(std::string_view act, std::size_t unit);
+
+  CallTag tag(std::string_view act, std::size_t unit) const {
+    return {static_cast<std::uint32_t>(unit), caller_hash, act};
+  }
+};
+
+// Mixes a value into a running hash.
+constexpr std::uint64_t mix_hash(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9E3779B97F4A7C15ull + (hash << 6) + (hash >> 2);
+  hash ^= hash >> 32;
+  hash *= 0xD6E8FEB86659FD93ull;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace strata::engine

@@ -1,0 +1,143 @@
+#include "engine/engine_start.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "engine/handshake.h"
+#include "engine/unit_check.h"
+
+namespace strata::engine {
+namespace {
+
+void check_arguments(EngineContext& context) {
+  if (!context.optimizer) throw Error(ErrorCode::invalid_argument, "the engine needs an optimizer, as strata::adamw()");
+  validate(context.options);
+  check_units(context.units);
+  if (context.options.device.kind != DeviceKind::cpu) {
+    throw Error(ErrorCode::unsupported, fmt::format("--strata-device {}: this build has the cpu only",
+                                                    to_string(context.options.device)));
+  }
+  for (std::size_t i = 0; i < context.units.size(); ++i) context.units[i].index = i;
+}
+
+// All ranks plan with the least budget, so that all take the same sizes.
+void make_common_plan(EngineContext& context) {
+  Communicator& communicator = *context.communicator;
+  Machine machine = measure_machine(static_cast<std::uint32_t>(communicator.size()));
+  machine.device_free_bytes = least_over_ranks(communicator, machine.device_free_bytes);
+  Options options = context.options;
+  const std::uint64_t wish_bytes = options.device_memory_bytes.value_or(~std::uint64_t{0});
+  const std::uint64_t least_bytes = least_over_ranks(communicator, wish_bytes);
+  if (least_bytes != ~std::uint64_t{0}) options.device_memory_bytes = least_bytes;
+  context.plan = make_plan(context.units, *context.optimizer, communicator.size(), options, machine);
+  for (const Unit& unit : context.units) context.layouts.emplace_back(unit, communicator.size());
+  const MemoryShape shape{context.layouts, communicator.size(), context.optimizer->moment_names().size(),
+                          context.plan.prefetch};
+  context.needs = memory_needs(shape, context.options);
+}
+
+offload::PrivateMemory take_private(EngineMemory& memory, const Buffer& buffer) {
+  memory.device_bytes += buffer.total_bytes;
+  return offload::PrivateMemory(buffer.total_bytes);
+}
+
+ExchangeBlock take_exchange(EngineContext& context, const Buffer& buffer, Sharing sharing) {
+  if (buffer.total_bytes == 0) return {};
+  context.memory.device_bytes +=
+      sharing == Sharing::common ? owned_share_bytes(buffer.total_bytes, context.world_size(), true) : buffer.total_bytes;
+  return context.communicator->allocate(buffer.total_bytes, sharing);
+}
+
+void take_memory(EngineContext& context) {
+  EngineMemory& memory = context.memory;
+  const MemoryNeeds& needs = context.needs;
+  const auto either = [&](bool in_exchange, const Buffer& buffer, ExchangeBlock& block, offload::PrivateMemory& own) {
+    if (in_exchange) {
+      block = take_exchange(context, buffer, Sharing::per_rank);
+    } else {
+      own = take_private(memory, buffer);
+    }
+  };
+  either(needs.published_in_exchange, needs.published, memory.published_exchange, memory.published_private);
+  either(needs.grad_slots_in_exchange, needs.grad_slots, memory.grad_slots_exchange, memory.grad_slots_private);
+  either(needs.accumulators_in_exchange, needs.accumulators, memory.accumulators_exchange, memory.accumulators_private);
+  memory.param_slots = take_exchange(context, needs.param_slots, Sharing::common);
+  memory.records = take_private(memory, needs.records);
+  memory.norm_leaves = take_private(memory, needs.norm_leaves);
+  memory.agreement_own = take_private(memory, needs.agreement_own);
+  memory.agreement_all = take_exchange(context, needs.agreement_all, Sharing::common);
+}
+
+void cut_memory(EngineContext& context) {
+  const MemoryNeeds& needs = context.needs;
+  const EngineMemory& memory = context.memory;
+  const std::size_t element_bytes = bytes_per_element(context.options.dtype);
+  const auto rank = static_cast<std::size_t>(context.rank());
+  context.states.resize(context.units.size());
+  for (std::size_t i = 0; i < context.units.size(); ++i) {
+    UnitState& state = context.states[i];
+    const sharding::FlatLayout& layout = context.layouts[i];
+    const std::size_t shard_begin = layout.trainable().shard_count * rank;
+    state.state = state_range(layout, context.options.stage, context.rank());
+    state.published = memory.published() + needs.published.offsets[i];
+    const std::size_t published_begin = context.options.stage == 3 ? 0 : state.state.begin;
+    state.published_shard = state.published + published_begin * element_bytes;
+    state.accumulator = reinterpret_cast<float*>(memory.accumulators() + needs.accumulators.offsets[i]);
+    state.accumulator_shard = state.accumulator + (needs.accumulators_in_exchange ? shard_begin : 0);
+    state.records = reinterpret_cast<float*>(memory.records.bytes().data() + needs.records.offsets[i]);
+    state.norm_leaves = reinterpret_cast<double*>(memory.norm_leaves.bytes().data() + needs.norm_leaves.offsets[i]);
+    for (std::size_t t = 0; t < context.units[i].tensors.size(); ++t) {
+      state.tensor_index.emplace(context.units[i].tensors[t].name, static_cast<std::uint32_t>(t));
+    }
+  }
+}
+
+// Neighbouring tensors of one group are one run, the gaps between them included: they hold zeros and stay so.
+void group_runs(EngineContext& context) {
+  for (std::size_t i = 0; i < context.units.size(); ++i) {
+    UnitState& state = context.states[i];
+    const std::size_t base = state.state.begin;
+    context.layouts[i].ranges_of(Training::trainable, state.state,
+                                 [&](std::size_t tensor, std::size_t, std::size_t offset, std::size_t count) {
+                                   const Tensor& which = context.units[i].tensors[tensor];
+                                   const std::size_t end = offset + count - base;
+                                   if (!state.runs.empty() && state.runs.back().decay == which.decay &&
+                                       state.runs.back().lr_factor == which.lr_factor) {
+                                     state.runs.back().end = end;
+                                     return;
+                                   }
+                                   state.runs.push_back({offset - base, end, which.decay, which.lr_factor});
+                                 });
+  }
+}
+
+}  // namespace
+
+void start(EngineContext& context, std::vector<Unit> units, std::shared_ptr<const Optimizer> optimizer,
+           Communicator& communicator, const Options& options) {
+  context.units = std::move(units);
+  context.optimizer = std::move(optimizer);
+  context.communicator = &communicator;
+  context.options = options;
+  check_arguments(context);
+  communicator.set_deadlines({options.timeout_s, options.call_timeout_s});
+  compare_settings(communicator, settings_text(context.units, *context.optimizer, context.options));
+  make_common_plan(context);
+  take_memory(context);
+  cut_memory(context);
+  group_runs(context);
+}
+
+void start_lanes(EngineContext& context) {
+  Communicator* communicator = context.communicator;
+  const auto beat_every = std::chrono::milliseconds(std::max(1, static_cast<int>(context.options.timeout_s * 1000 / 8)));
+  const std::size_t capacity = 2 * context.units.size() + 2 * (context.needs.param_slots.sizes.size() +
+                                                               context.needs.grad_slots.sizes.size()) + 64;
+  context.comm_lane = std::make_unique<Lane>("strata-comm", capacity, [communicator] { communicator->beat(); }, beat_every);
+  context.update_lane = std::make_unique<Lane>("strata-update", capacity, [] {}, std::chrono::hours(1));
+}
+
+}  // namespace strata::engine
