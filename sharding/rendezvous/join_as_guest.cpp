@@ -31,7 +31,7 @@ class Guest {
   JoinedRanks run() {
     take_seat();
     // Rank 0 began to wait before it answered, so its verdict comes within its own join time.
-    JoinMessage table = await(JoinWord::table, after(request_.join_s + confirm_s));
+    JoinMessage table = await(JoinWord::table, after(request_.join_s + request_.confirm_s));
     check(table);
     JoinedRanks joined;
     joined.rank = request_.rank;
@@ -52,7 +52,7 @@ class Guest {
       throw;
     }
     if (!send_message(host_.get(), join_message(JoinWord::confirmed, request_))) host_has_gone();
-    await(JoinWord::go, after(request_.join_s + confirm_s));
+    await(JoinWord::go, after(request_.join_s + request_.confirm_s));
     return joined;
   }
 
@@ -62,6 +62,7 @@ class Guest {
       if (try_gate()) return;
       if (!host_) try_door();
     }
+    if (door_seen_) too_late();
     if (strangers_uid_) {
       throw Error(ErrorCode::peer_lost,
                   fmt::format("rank 0 of job '{}' did not come within {} s; its name is taken by a "
@@ -84,7 +85,7 @@ class Guest {
     host_pid_ = host.pid;
     door_seen_.reset();
     if (!send_message(host_.get(), join_message(JoinWord::hello, request_))) return false;
-    const std::optional<JoinMessage> answer = receive(std::min(join_due_, after(confirm_s)));
+    const std::optional<JoinMessage> answer = receive(std::min(join_due_, after(request_.confirm_s)));
     if (!answer) return false;
     if (answer->header.word == JoinWord::seated) return true;
     refuse_nonsense(*answer, JoinWord::seated);
@@ -93,17 +94,23 @@ class Guest {
   // A job of this name that runs already. It may be the one before this, about to end.
   void try_door() {
     const detail::UniqueFd door = connect_to(door_address(request_));
-    if (!door || peer_credentials(door.get()).uid != ::geteuid()) {
+    const PeerCredentials keeper = door ? peer_credentials(door.get()) : PeerCredentials{};
+    if (!door || keeper.uid != ::geteuid()) {
       door_seen_.reset();
       return;
     }
+    door_pid_ = keeper.pid;
     if (!door_seen_) door_seen_ = Clock::now();
-    if (Clock::now() - *door_seen_ < std::chrono::duration<double>(std::min(handover_s, request_.join_s))) return;
+    if (Clock::now() - *door_seen_ < std::chrono::duration<double>(request_.handover_s)) return;
+    too_late();
+  }
+
+  [[noreturn]] void too_late() const {
     throw Error(
         ErrorCode::mismatch,
         fmt::format("job '{}' runs already (its rank 0 is pid {}) with all of its ranks: this process (pid {}), which "
                     "says it is rank {} of {}, is one too many, or has another job's name",
-                    request_.job, peer_credentials(door.get()).pid, ::getpid(), request_.rank, request_.size));
+                    request_.job, door_pid_, ::getpid(), request_.rank, request_.size));
   }
 
   // The next message; nothing when rank 0 closed the connection. Throws peer_lost when it is silent.
@@ -164,6 +171,7 @@ class Guest {
   pid_t host_pid_ = 0;
   std::optional<uid_t> strangers_uid_;
   std::optional<Clock::time_point> door_seen_;
+  pid_t door_pid_ = 0;
 };
 
 }  // namespace

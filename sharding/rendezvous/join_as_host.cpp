@@ -44,7 +44,7 @@ class Host {
       round(join_due_);
     }
     JoinedRanks joined = hand_out_table();
-    const Clock::time_point confirm_due = after(confirm_s);
+    const Clock::time_point confirm_due = after(request_.confirm_s);
     while (confirmed_count_ < guest_count) {
       if (Clock::now() >= confirm_due) end_for_all(ErrorCode::peer_lost, unconfirmed_text());
       round(confirm_due);
@@ -72,7 +72,7 @@ class Host {
 
   // The door is bound first, and so a second rank 0 of a job that joins or runs is found out here.
   void open_gate() {
-    const Clock::time_point due = after(std::min(handover_s, request_.join_s));
+    const Clock::time_point due = after(std::min(request_.handover_s, request_.join_s));
     for (;;) {
       if (!door_) door_ = bind_to(door_address(request_));
       if (door_ && !gate_) gate_ = bind_to(gate_address(request_));
@@ -137,7 +137,7 @@ class Host {
       const PeerCredentials peer = peer_credentials(socket.get());
       if (peer.uid != ::geteuid()) continue;
       if (visitors_.size() == visitors_max) visitors_.erase(visitors_.begin());
-      visitors_.push_back({std::move(socket), peer.pid, after(hello_s)});
+      visitors_.push_back({std::move(socket), peer.pid, after(request_.hello_s)});
     }
   }
 
@@ -266,7 +266,7 @@ class Host {
       if (!seat(rank).confirmed) silent.push_back(rank);
     }
     return fmt::format("rank {} of {} came, but was silent for {} s while the ranks joined", join_ranges(silent),
-                       request_.size, confirm_s);
+                       request_.size, request_.confirm_s);
   }
 
   const JoinRequest& request_;

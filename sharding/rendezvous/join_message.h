@@ -33,7 +33,10 @@ struct JoinRequest {
   int size = 2;  // REQUIRES 0 <= rank < size, size >= 2
   std::string job;
   int port = 0;
-  double join_s = 60;
+  double join_s = 60;     // for all ranks to come
+  double hello_s = 5;     // for a visitor to say who it is
+  double confirm_s = 10;  // for a seated rank, or rank 0, to answer
+  double handover_s = 5;  // for an earlier job of the same name to end
 };
 
 enum class JoinWord : std::uint32_t { hello = 1, seated, refused, table, confirmed, go, failed };

@@ -12,10 +12,6 @@
 
 namespace strata::sharding {
 
-inline constexpr double hello_s = 5;     // for a visitor to say who it is
-inline constexpr double confirm_s = 10;  // for a seated rank, or rank 0, to answer
-inline constexpr double handover_s = 5;  // for an earlier job of the same name to end
-
 // Returns when all ranks have joined. Throws peer_lost with the missing ranks when they do not come within join_s (on
 // all ranks that came), or with the rank that died; mismatch when this process is refused, or too late.
 JoinedRanks join_local_ranks(const JoinRequest& request);
