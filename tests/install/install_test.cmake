@@ -1,0 +1,31 @@
+# Installs the build into a prefix of its own, then configures, builds and runs the consumer against nothing but that.
+#   cmake -D BUILD=... -D SOURCE=... -D COMPILER=... -D GENERATOR=... -P install_test.cmake
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  string(REPLACE ";" " " words "${ARGN}")
+  if(NOT status EQUAL 0)
+    message("${said}")  # as it is: an error's text is wrapped
+    message(FATAL_ERROR "${words}: status ${status}")
+  endif()
+  set(said "${said}" PARENT_SCOPE)
+endfunction()
+
+set(work ${BUILD}/install_test)
+set(prefix ${work}/prefix)
+file(REMOVE_RECURSE ${work})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/install/consumer -B ${work}/consumer -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${prefix})
+file(STRINGS ${work}/consumer/CMakeCache.txt found REGEX "^strata_DIR:")
+if(NOT found MATCHES "=${prefix}/")
+  message(FATAL_ERROR "found another strata: ${found}")
+endif()
+run(${CMAKE_COMMAND} --build ${work}/consumer)
+run(${work}/consumer/consumer --strata-dtype=f32 --strata-device-memory=64MiB)
+if(NOT said MATCHES "loss 0\\.000000 state [0-9a-f]+")
+  message(FATAL_ERROR "the consumer said: ${said}")
+endif()
+execute_process(COMMAND ${prefix}/bin/strata --help RESULT_VARIABLE status OUTPUT_VARIABLE help)
+if(NOT status EQUAL 0 OR NOT help MATCHES "run")
+  message(FATAL_ERROR "the installed program: status ${status}, said: ${help}")
+endif()
