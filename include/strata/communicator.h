@@ -46,11 +46,11 @@ class ExchangeBlock {
 enum class ReduceMode : std::uint8_t { store, add };
 
 struct ReduceTarget {
-  std::span<float> accumulator;  // shard_count elements of any memory; may be this rank's own slice of an f32 source
+  std::span<float> accumulator{};  // shard_count elements of any memory; may be this rank's own slice of an f32 source
   ReduceMode mode = ReduceMode::store;
   float weight = 1.0f;              // of this rank's source; 0: the source is never read; finite, >= 0
   Dtype reduce_dtype = Dtype::f32;  // f32, or bf16/f16: each weighted term is rounded to it before the sum
-  std::span<double> leaf_norms;     // empty, or ceil(shard_count / 256) sums of squares of the final accumulator
+  std::span<double> leaf_norms{};   // empty, or ceil(shard_count / 256) sums of squares of the final accumulator
 };
 
 struct ReduceOutcome {
