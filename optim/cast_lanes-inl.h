@@ -78,9 +78,10 @@ HWY_INLINE hn::Vec<Halves<D>> round_to_f16(D d, hn::Vec<D> values) {
                         hn::IfThenElse(is_nan, hn::Set(u, std::uint32_t{detail::f16_nan_bits}), with_sign));
 }
 
-// How many finite values become infinite as f16.
-template <class D>
-HWY_INLINE std::size_t f16_overflow_count(D d, hn::Vec<D> values) {
+// How many finite values become infinite as `dtype`, counted for f16 only.
+template <Dtype dtype, class D>
+HWY_INLINE std::size_t overflow_count(D d, hn::Vec<D> values) {
+  if constexpr (dtype != Dtype::f16) return 0;
   const SignedBits<D> i;
   const auto magnitude = magnitude_bits(d, values);
   const auto beyond = hn::Gt(magnitude, hn::Set(i, static_cast<std::int32_t>(detail::f16_overflow_bits - 1)));
@@ -88,18 +89,22 @@ HWY_INLINE std::size_t f16_overflow_count(D d, hn::Vec<D> values) {
   return hn::CountTrue(i, hn::And(beyond, finite));
 }
 
-// Stores masters, in which NaNs are one, as published elements from `first` on. Returns how many overflowed.
 template <Dtype dtype, class D>
-HWY_INLINE std::size_t store_published(D d, hn::Vec<D> masters, void* published, std::size_t first) {
+HWY_INLINE hn::Vec<Halves<D>> round_to_half(D d, hn::Vec<D> values) {
+  if constexpr (dtype == Dtype::bf16) {
+    return round_to_bf16(d, values);
+  } else {
+    return round_to_f16(d, values);
+  }
+}
+
+// Stores masters, in which NaNs are one, as published elements from `first` on.
+template <Dtype dtype, class D>
+HWY_INLINE void store_published(D d, hn::Vec<D> masters, void* published, std::size_t first) {
   if constexpr (dtype == Dtype::f32) {
     hn::StoreU(masters, d, static_cast<float*>(published) + first);
-    return 0;
-  } else if constexpr (dtype == Dtype::bf16) {
-    hn::StoreU(round_to_bf16(d, masters), Halves<D>(), static_cast<std::uint16_t*>(published) + first);
-    return 0;
   } else {
-    hn::StoreU(round_to_f16(d, masters), Halves<D>(), static_cast<std::uint16_t*>(published) + first);
-    return f16_overflow_count(d, masters);
+    hn::StoreU(round_to_half<dtype>(d, masters), Halves<D>(), static_cast<std::uint16_t*>(published) + first);
   }
 }
 

@@ -13,13 +13,14 @@ namespace strata::optim::HWY_NAMESPACE {
 
 template <Dtype dtype>
 std::size_t publish_as(float* master, void* published, std::size_t count) {
-  std::size_t overflow_count = 0;
+  std::size_t overflows = 0;
   for_all_lanes(count, [&](auto d, std::size_t i) HWY_ATTR {
     const auto values = one_nan(d, hn::LoadU(d, master + i));
     hn::StoreU(values, d, master + i);
-    overflow_count += store_published<dtype>(d, values, published, i);
+    store_published<dtype>(d, values, published, i);
+    overflows += overflow_count<dtype>(d, values);
   });
-  return overflow_count;
+  return overflows;
 }
 
 std::size_t publish_values(float* master, void* published, std::size_t count, Dtype dtype) {
