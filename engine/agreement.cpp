@@ -26,10 +26,12 @@ AgreementHead head_of(const AgreementInput& input, int rank) {
 void check_same_call(const AgreementHead& first, const AgreementHead& other, int rank) {
   if (first.lr_bits == other.lr_bits && first.clip_bits == other.clip_bits) return;
   const auto call = [](const AgreementHead& head) {
-    return fmt::format("step(lr {}, clip_norm {})", std::bit_cast<float>(head.lr_bits), std::bit_cast<double>(head.clip_bits));
+    return fmt::format("step(lr {}, clip_norm {})", std::bit_cast<float>(head.lr_bits),
+                       std::bit_cast<double>(head.clip_bits));
   };
-  throw Error(ErrorCode::mismatch, fmt::format("rank 0 called {}, rank {} called {}: the rate must be the same on all ranks",
-                                               call(first), rank, call(other)));
+  throw Error(ErrorCode::mismatch,
+              fmt::format("rank 0 called {}, rank {} called {}: the rate must be the same on all ranks", call(first),
+                          rank, call(other)));
 }
 
 // Sum of squares over all units that have gradients, in unit order.

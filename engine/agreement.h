@@ -19,15 +19,15 @@ namespace strata::engine {
 inline constexpr std::uint32_t nobody = 0xFFFFFFFF;
 
 struct AgreementHead {
-  double weight = 0;         // sum of this rank's micro-batch weights
-  double loss_sum = 0;       // sum of weight * loss
-  double loss_weight = 0;    // of the micro-batches with a recorded loss
+  double weight = 0;       // sum of this rank's micro-batch weights
+  double loss_sum = 0;     // sum of weight * loss
+  double loss_weight = 0;  // of the micro-batches with a recorded loss
   std::uint64_t clip_bits = 0;
   std::uint64_t nonfinite_element = 0;  // in the tensor
   std::uint32_t lr_bits = 0;
   std::uint32_t discarded_unit = nobody;
   std::uint32_t nonfinite_unit = nobody;
-  std::uint32_t nonfinite_tensor = 0;   // in the unit
+  std::uint32_t nonfinite_tensor = 0;     // in the unit
   std::uint32_t nonfinite_rank = nobody;  // nobody: the sum over ranks or micro-batches overflowed
   std::uint32_t reserved = 0;
 };
@@ -43,8 +43,8 @@ struct Verdict {
   std::string reason;
   double weight = 0;
   double loss = 0;
-  double grad_norm = 0;         // of the weighted mean, before clipping
-  float gradient_scale = 1;     // clip, 1 / weight and 1 / loss scale in one
+  double grad_norm = 0;      // of the weighted mean, before clipping
+  float gradient_scale = 1;  // clip, 1 / weight and 1 / loss scale in one
 };
 
 struct AgreementInput {
@@ -60,8 +60,8 @@ struct AgreementInput {
 void write_norm_nodes(std::span<std::byte> payload, std::span<const sharding::FlatLayout> layouts,
                       std::span<const std::span<double>> leaves, int rank);
 
-// The same on every rank. Throws mismatch when ranks gave other rates or clip norms, naming both. `scratch` grows to what
-// the largest unit needs and is kept for the next step.
+// The same on every rank. Throws mismatch when ranks gave other rates or clip norms, naming both. `scratch` grows to
+// what the largest unit needs and is kept for the next step.
 Verdict agree(const AgreementInput& input, std::vector<sharding::NormNode>& scratch);
 
 }  // namespace strata::engine

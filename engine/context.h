@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include <strata/communicator.h>
+#include <strata/engine.h>
 #include "engine/agreement.h"
 #include "engine/lane.h"
 #include "engine/memory_needs.h"
 #include "engine/unit_state.h"
-#include <strata/communicator.h>
-#include <strata/engine.h>
 #include "offload/private_memory.h"
 #include "sharding/flat_layout.h"
 
@@ -20,7 +20,8 @@ namespace strata::engine {
 
 // Memory of the engine, taken once, as the plan says.
 struct EngineMemory {
-  offload::PrivateMemory published_private, grad_slots_private, accumulators_private, records, norm_leaves, agreement_own;
+  offload::PrivateMemory published_private, grad_slots_private, accumulators_private, records, norm_leaves,
+      agreement_own;
   ExchangeBlock published_exchange, grad_slots_exchange, accumulators_exchange, param_slots, agreement_all;
   std::uint64_t device_bytes = 0;  // counted as it is taken
 
@@ -42,7 +43,7 @@ struct EngineContext {
   std::uint64_t caller_hash = 0;        // over the caller's engine calls so far
   std::string_view last_act = "start";  // the caller's last call, for messages
   std::size_t last_unit = 0;
-  std::unique_ptr<Lane> comm_lane;      // declared behind what its acts use
+  std::unique_ptr<Lane> comm_lane;  // declared behind what its acts use
   std::unique_ptr<Lane> update_lane;
 
   int rank() const { return communicator->rank(); }

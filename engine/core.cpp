@@ -7,18 +7,19 @@
 #include <exception>
 #include <limits>
 
+#include <strata/detail/assert.h>
 #include "engine/engine_start.h"
 #include "engine/state_access.h"
 #include "engine/stopwatch.h"
-#include <strata/detail/assert.h>
 
 namespace strata::detail {
 namespace {
 
 void check_weight(double weight) {
   if (std::isfinite(weight) && weight >= 0 && static_cast<double>(static_cast<float>(weight)) == weight) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("micro_batch weight {} must be finite, at least 0 and exact as f32 (a count below 2^24 is)", weight));
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("micro_batch weight {} must be finite, at least 0 and exact as f32 (a count below 2^24 is)", weight));
 }
 
 }  // namespace
@@ -52,8 +53,8 @@ EngineCore::~EngineCore() {
     context_.communicator->abort({cause, static_cast<std::size_t>(end.out - cause)});
   }
   // What was enqueued is the same on all ranks and so comes to its end; after an abort it fails at once.
-  context_.update_lane.reset();
-  context_.comm_lane.reset();
+  context_.update_lane->finish();
+  context_.comm_lane->finish();
 }
 
 void EngineCore::check_usable() const {
@@ -82,7 +83,8 @@ void EngineCore::initialize(const Initializer& initializer) {
 void EngineCore::begin_micro_batch(const MicroBatch& micro_batch) {
   check_usable();
   check_weight(micro_batch.weight);
-  if (gather_->evaluating()) throw Error(ErrorCode::invalid_argument, "micro_batch() within an evaluation: end it first");
+  if (gather_->evaluating())
+    throw Error(ErrorCode::invalid_argument, "micro_batch() within an evaluation: end it first");
   end_micro_batch();
   in_micro_batch_ = true;
   micro_weight_ = micro_batch.weight;
@@ -122,7 +124,8 @@ GradLease EngineCore::gradients(const Unit& unit) {
   check_usable();
   const std::size_t index = index_of(unit);
   if (gather_->evaluating()) throw Error(ErrorCode::invalid_argument, "gradients() within an evaluation: end it first");
-  if (!in_micro_batch_) throw Error(ErrorCode::invalid_argument, "gradients() before micro_batch(): say its weight first");
+  if (!in_micro_batch_)
+    throw Error(ErrorCode::invalid_argument, "gradients() before micro_batch(): say its weight first");
   const engine::ReducePipeline::Slot slot = reduce_->acquire(index);
   record_.note(engine::MicroBatchAct::gradients, index);
   return GradLease(this, index, slot.index, slot.data);
@@ -184,7 +187,8 @@ void EngineCore::replay() {
 
 void EngineCore::check_no_leases(std::string_view act) const {
   if (gather_->held_unit_count() > 0) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("{} while units are held: {}: release them first", act, gather_->holders()));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} while units are held: {}: release them first", act, gather_->holders()));
   }
   if (reduce_->held_count() > 0) {
     throw Error(ErrorCode::invalid_argument,
@@ -206,9 +210,11 @@ double EngineCore::mean_over_ranks(double value, double weight) {
   double sums[2] = {weight == 0 ? 0 : value * weight, weight};
   double* at = sums;
   engine::EngineContext* context = &context_;
-  context_.comm_lane->enqueue([context, at] {
-    context->communicator->all_reduce(std::span<double>(at, 2), context->tag("mean_over_ranks", no_unit));
-  }).wait();
+  context_.comm_lane
+      ->enqueue([context, at] {
+        context->communicator->all_reduce(std::span<double>(at, 2), context->tag("mean_over_ranks", no_unit));
+      })
+      .wait();
   return sums[1] == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[0] / sums[1];
 }
 
@@ -219,9 +225,11 @@ std::uint64_t EngineCore::state_hash() {
   std::uint64_t sum = engine::own_state_hash(context_, *update_);
   std::uint64_t* at = &sum;
   engine::EngineContext* context = &context_;
-  context_.comm_lane->enqueue([context, at] {
-    context->communicator->all_reduce(std::span<std::uint64_t>(at, 1), context->tag("state_hash", no_unit));
-  }).wait();
+  context_.comm_lane
+      ->enqueue([context, at] {
+        context->communicator->all_reduce(std::span<std::uint64_t>(at, 1), context->tag("state_hash", no_unit));
+      })
+      .wait();
   return sum;
 }
 

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include <strata/engine.h>
 #include "engine/context.h"
 #include "engine/gather_pipeline.h"
 #include "engine/micro_batch_record.h"
 #include "engine/reduce_pipeline.h"
 #include "engine/update_pipeline.h"
-#include <strata/engine.h>
 #include "optim/loss_scaler.h"
 
 namespace strata::detail {

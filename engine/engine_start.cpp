@@ -17,8 +17,8 @@ void check_arguments(EngineContext& context) {
   validate(context.options);
   check_units(context.units);
   if (context.options.device.kind != DeviceKind::cpu) {
-    throw Error(ErrorCode::unsupported, fmt::format("--strata-device {}: this build has the cpu only",
-                                                    to_string(context.options.device)));
+    throw Error(ErrorCode::unsupported,
+                fmt::format("--strata-device {}: this build has the cpu only", to_string(context.options.device)));
   }
   for (std::size_t i = 0; i < context.units.size(); ++i) context.units[i].index = i;
 }
@@ -46,8 +46,9 @@ offload::PrivateMemory take_private(EngineMemory& memory, const Buffer& buffer) 
 
 ExchangeBlock take_exchange(EngineContext& context, const Buffer& buffer, Sharing sharing) {
   if (buffer.total_bytes == 0) return {};
-  context.memory.device_bytes +=
-      sharing == Sharing::common ? owned_share_bytes(buffer.total_bytes, context.world_size(), true) : buffer.total_bytes;
+  context.memory.device_bytes += sharing == Sharing::common
+                                     ? owned_share_bytes(buffer.total_bytes, context.world_size(), true)
+                                     : buffer.total_bytes;
   return context.communicator->allocate(buffer.total_bytes, sharing);
 }
 
@@ -133,11 +134,15 @@ void start(EngineContext& context, std::vector<Unit> units, std::shared_ptr<cons
 
 void start_lanes(EngineContext& context) {
   Communicator* communicator = context.communicator;
-  const auto beat_every = std::chrono::milliseconds(std::max(1, static_cast<int>(context.options.timeout_s * 1000 / 8)));
-  const std::size_t capacity = 2 * context.units.size() + 2 * (context.needs.param_slots.sizes.size() +
-                                                               context.needs.grad_slots.sizes.size()) + 64;
-  context.comm_lane = std::make_unique<Lane>("strata-comm", capacity, [communicator] { communicator->beat(); }, beat_every);
-  context.update_lane = std::make_unique<Lane>("strata-update", capacity, [] {}, std::chrono::hours(1));
+  const auto beat_every =
+      std::chrono::milliseconds(std::max(1, static_cast<int>(context.options.timeout_s * 1000 / 8)));
+  const std::size_t capacity = 2 * context.units.size() +
+                               2 * (context.needs.param_slots.sizes.size() + context.needs.grad_slots.sizes.size()) +
+                               64;
+  context.comm_lane = std::make_unique<Lane>(
+      "strata-comm", capacity, [communicator] { communicator->beat(); }, beat_every);
+  context.update_lane = std::make_unique<Lane>(
+      "strata-update", capacity, [] {}, std::chrono::hours(1));
 }
 
 }  // namespace strata::engine

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "engine/stopwatch.h"
 #include <strata/detail/assert.h>
+#include "engine/stopwatch.h"
 
 namespace strata::engine {
 
@@ -20,10 +20,11 @@ GatherPipeline::GatherPipeline(EngineContext& context) : context_(context) {
 const std::byte* GatherPipeline::gather(std::size_t unit) {
   UnitState& state = context_.states[unit];
   if (residency_.holder_count(unit) == 0 && residency_.held_unit_count() >= context_.options.leases) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("gather of unit '{}': {} units are held already ({}), and --strata-leases is {}: release one "
-                            "first, or raise it",
-                            context_.units[unit].name, residency_.held_unit_count(), holders(), context_.options.leases));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("gather of unit '{}': {} units are held already ({}), and --strata-leases is {}: release one "
+                    "first, or raise it",
+                    context_.units[unit].name, residency_.held_unit_count(), holders(), context_.options.leases));
   }
   context_.note_call("gather", unit);
   schedule_->note(unit);
@@ -78,8 +79,8 @@ void GatherPipeline::enqueue_gather(std::size_t unit, std::size_t slot) {
     }
     if (layout.frozen().shard_count > 0) {
       context->communicator->all_gather(state.published + trainable_count * element_bytes,
-                                        target + layout.frozen_begin() * element_bytes, layout.frozen().shard_count, dtype,
-                                        tag);
+                                        target + layout.frozen_begin() * element_bytes, layout.frozen().shard_count,
+                                        dtype, tag);
     }
   });
 }

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/options_digest.h"
 #include <strata/error.h>
+#include "engine/options_digest.h"
 
 namespace strata::engine {
 namespace {
@@ -50,10 +50,13 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   const std::size_t common = std::min(first_lines.size(), other_lines.size());
   std::size_t at = 0;
   while (at < common && first_lines[at] == other_lines[at]) ++at;
-  const auto line = [&](const auto& lines) { return at < lines.size() ? lines[at] : std::string_view("(nothing more)"); };
-  throw Error(ErrorCode::mismatch, fmt::format("ranks have different settings: rank 0 has '{}', rank {} has '{}'; start "
-                                               "all ranks with the same options and model",
-                                               line(first_lines), other_rank, line(other_lines)));
+  const auto line = [&](const auto& lines) {
+    return at < lines.size() ? lines[at] : std::string_view("(nothing more)");
+  };
+  throw Error(ErrorCode::mismatch,
+              fmt::format("ranks have different settings: rank 0 has '{}', rank {} has '{}'; start "
+                          "all ranks with the same options and model",
+                          line(first_lines), other_rank, line(other_lines)));
 }
 
 }  // namespace

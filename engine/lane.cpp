@@ -13,13 +13,13 @@ Lane::Lane(std::string name, std::size_t capacity, std::function<void()> idle, s
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
 }
 
-Lane::~Lane() {
+void Lane::finish() {
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Event Lane::enqueue(Act act) {

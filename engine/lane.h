@@ -25,8 +25,8 @@ class Act {
   Act() = default;
 
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, Act>)
-  Act(F function) {  // NOLINT: implicit, so that a lambda is an act
+  requires(!std::is_same_v<std::remove_cvref_t<F>, Act>)
+      Act(F function) {  // NOLINT: implicit, so that a lambda is an act
     static_assert(std::is_trivially_copyable_v<F> && sizeof(F) <= sizeof(storage_), "acts hold a few plain values");
     std::memcpy(storage_, &function, sizeof(F));
     run_ = [](void* storage) { (*static_cast<F*>(storage))(); };
@@ -45,7 +45,7 @@ class Lane {
  public:
   // `idle` is called at least every `idle_every` while nothing is to be done, and by wait_with_idle.
   Lane(std::string name, std::size_t capacity, std::function<void()> idle, std::chrono::milliseconds idle_every);
-  ~Lane();  // does what was enqueued, then ends
+  ~Lane() { finish(); }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -53,6 +53,8 @@ class Lane {
 
   // For an act that depends on another lane: waits for the event, staying alive to peers.
   void wait_with_idle(const Event& event) const;
+
+  void finish();  // does what was enqueued, then ends the thread; nothing may be enqueued later
 
   void drain() const { Event(state_, enqueued_count_).wait(); }
   void check() const { state_->check(); }  // throws what ended the lane

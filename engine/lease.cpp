@@ -16,7 +16,8 @@ std::span<T> cast_span(std::span<Bytes> bytes) {
 }
 
 detail::EngineCore& require(detail::EngineCore* core) {
-  if (core == nullptr) throw Error(ErrorCode::invalid_argument, "the lease is over: it was moved from, released or committed");
+  if (core == nullptr)
+    throw Error(ErrorCode::invalid_argument, "the lease is over: it was moved from, released or committed");
   return *core;
 }
 
@@ -101,12 +102,14 @@ std::size_t EngineCore::tensor_of(std::size_t unit, std::string_view tensor) con
   const auto found = index.find(tensor);
   if (found != index.end()) return found->second;
   std::string known;
-  for (const Tensor& own : context_.units[unit].tensors) known += fmt::format("{}'{}'", known.empty() ? "" : ", ", own.name);
+  for (const Tensor& own : context_.units[unit].tensors)
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", own.name);
   throw Error(ErrorCode::invalid_argument,
               fmt::format("unit '{}' has no tensor '{}'; it has {}", context_.units[unit].name, tensor, known));
 }
 
-std::span<const std::byte> EngineCore::param_bytes(std::size_t unit, std::string_view tensor, const std::byte* data) const {
+std::span<const std::byte> EngineCore::param_bytes(std::size_t unit, std::string_view tensor,
+                                                   const std::byte* data) const {
   const std::size_t index = tensor_of(unit, tensor);
   const std::size_t element_bytes = bytes_per_element(context_.options.dtype);
   const sharding::FlatLayout& layout = context_.layouts[unit];
@@ -131,8 +134,8 @@ std::span<std::byte> EngineCore::grad_room(std::size_t unit, std::byte* data) co
 
 void EngineCore::require_dtype(Dtype wanted, Dtype actual, std::string_view tensor) const {
   if (wanted == actual) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("tensor '{}' was asked for as {}, but this lease is {}", tensor, to_string(wanted), to_string(actual)));
+  throw Error(ErrorCode::invalid_argument, fmt::format("tensor '{}' was asked for as {}, but this lease is {}", tensor,
+                                                       to_string(wanted), to_string(actual)));
 }
 
 }  // namespace detail

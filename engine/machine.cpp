@@ -51,8 +51,8 @@ std::uint64_t control_group_bytes() {
       least = std::min(least, room(read_number(folder + "/memory.max"), read_number(folder + "/memory.current")));
     } else if (controllers.find("memory") != std::string::npos) {
       const std::string folder = "/sys/fs/cgroup/memory" + path;
-      least = std::min(least, room(read_number(folder + "/memory.limit_in_bytes"),
-                                   read_number(folder + "/memory.usage_in_bytes")));
+      least = std::min(
+          least, room(read_number(folder + "/memory.limit_in_bytes"), read_number(folder + "/memory.usage_in_bytes")));
     }
   }
   return least;

@@ -11,7 +11,8 @@ std::size_t round_to_page(std::size_t bytes) { return (bytes + page_bytes - 1) /
 
 // Slots for `lease_count` units of any size, then for prefetched ones of the next size class, so that one outsized unit
 // (an embedding) does not make every slot as large as itself.
-void add_param_slots(Buffer& slots, std::vector<std::size_t> unit_bytes, const Options& options, std::uint32_t prefetch) {
+void add_param_slots(Buffer& slots, std::vector<std::size_t> unit_bytes, const Options& options,
+                     std::uint32_t prefetch) {
   std::sort(unit_bytes.rbegin(), unit_bytes.rend());
   const std::size_t largest = unit_bytes.front();
   const std::size_t next = unit_bytes.size() > 1 ? unit_bytes[1] : 0;

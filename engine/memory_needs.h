@@ -26,12 +26,12 @@ struct Buffer {
 
 // Sizes of this rank. An exchange buffer of kind `common` is taken once by all ranks of a host.
 struct MemoryNeeds {
-  Buffer published;     // by unit: whole (stages 0-2) or shards (3)
-  Buffer param_slots;   // by slot, whole units in common memory; stage 3 only
-  Buffer grad_slots;    // by slot; the first ones are each unit's own at stages 0-1 under micro_batch
-  Buffer accumulators;  // by unit
-  Buffer records;       // by unit: per chunk master | moments
-  Buffer norm_leaves;   // by unit
+  Buffer published;      // by unit: whole (stages 0-2) or shards (3)
+  Buffer param_slots;    // by slot, whole units in common memory; stage 3 only
+  Buffer grad_slots;     // by slot; the first ones are each unit's own at stages 0-1 under micro_batch
+  Buffer accumulators;   // by unit
+  Buffer records;        // by unit: per chunk master | moments
+  Buffer norm_leaves;    // by unit
   Buffer agreement_all;  // one piece in common memory: what all ranks say in a step
   Buffer agreement_own;  // one piece: what this rank says
 

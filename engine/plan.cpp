@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "engine/memory_needs.h"
-#include "engine/unit_check.h"
 #include <strata/bytes.h>
 #include <strata/error.h>
+#include "engine/memory_needs.h"
+#include "engine/unit_check.h"
 
 namespace strata {
 namespace {
@@ -66,7 +66,8 @@ std::string Plan::table() const {
     if (tier == TierKind::device) fmt::format_to(line, "  of {}", format_bytes(device_budget_bytes));
     text += '\n';
   }
-  fmt::format_to(line, "{} parameters, {} of them trained; {} units gathered ahead; chunks of {} elements; {} threads\n",
+  fmt::format_to(line,
+                 "{} parameters, {} of them trained; {} units gathered ahead; chunks of {} elements; {} threads\n",
                  parameter_count, trainable_count, prefetch, chunk_count, threads);
   return text;
 }

@@ -10,7 +10,8 @@
 
 namespace strata::engine {
 
-ReducePipeline::ReducePipeline(EngineContext& context) : context_(context), slots_(context.needs.grad_slots.sizes.size()) {}
+ReducePipeline::ReducePipeline(EngineContext& context)
+    : context_(context), slots_(context.needs.grad_slots.sizes.size()) {}
 
 // A function of the caller's calls alone: peers read the same slot.
 std::size_t ReducePipeline::choose(std::size_t unit) const {
@@ -28,10 +29,11 @@ ReducePipeline::Slot ReducePipeline::acquire(std::size_t unit) {
   if (context_.layouts[unit].trainable().full_count == 0) return {};
   const std::size_t slot = held_count_ < context_.options.leases ? choose(unit) : never;
   if (slot == never) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("gradients of unit '{}': {} gradient leases are held already ({}), and --strata-leases is {}: "
-                            "commit one first, or raise it",
-                            context_.units[unit].name, held_count_, holders(), context_.options.leases));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("gradients of unit '{}': {} gradient leases are held already ({}), and --strata-leases is {}: "
+                    "commit one first, or raise it",
+                    context_.units[unit].name, held_count_, holders(), context_.options.leases));
   }
   slot_waited_s += timed_wait(slots_[slot].reduced);
   slots_[slot].held = true;

@@ -22,7 +22,8 @@ class Residency {
   void release(std::size_t unit);
 
   // A slot for a unit that is not resident: an empty one, else the one whose unit is needed last by the forecast. Only
-  // slots that nobody holds, and for a prefetch only those whose unit is needed later than `unit`. `never` if there is none.
+  // slots that nobody holds, and for a prefetch only those whose unit is needed later than `unit`. `never` if there is
+  // none.
   enum class For { caller, prefetch };
   std::size_t place(std::size_t unit, const Schedule& schedule, For purpose);
 

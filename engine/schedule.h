@@ -17,7 +17,8 @@ class Schedule {
   void note(std::size_t unit);  // the caller gathers this unit
   void end_round();
 
-  // The unit that the recorded round has `ahead` gathers behind the last one noted (0 = the very next); `never` beyond its end.
+  // The unit that the recorded round has `ahead` gathers behind the last one noted (0 = the very next); `never` beyond
+  // its end.
   std::size_t foretell(std::size_t ahead) const {
     return cursor_ + ahead < recorded_.size() ? recorded_[cursor_ + ahead] : never;
   }

@@ -55,7 +55,8 @@ FrozenPlace frozen_place(const EngineContext& context, std::size_t unit) {
   return {layout.shard(Training::frozen, context.rank()), published + layout.trainable().shard_count * element_bytes};
 }
 
-void initialize_frozen(EngineContext& context, std::size_t unit, const Initializer& initializer, std::span<float> scratch) {
+void initialize_frozen(EngineContext& context, std::size_t unit, const Initializer& initializer,
+                       std::span<float> scratch) {
   const FrozenPlace place = frozen_place(context, unit);
   const std::size_t element_bytes = bytes_per_element(context.options.dtype);
   context.layouts[unit].ranges_of(
@@ -69,7 +70,8 @@ void initialize_frozen(EngineContext& context, std::size_t unit, const Initializ
       });
 }
 
-void initialize_trainable(EngineContext& context, const UpdatePipeline& update, std::size_t unit, const Initializer& initializer) {
+void initialize_trainable(EngineContext& context, const UpdatePipeline& update, std::size_t unit,
+                          const Initializer& initializer) {
   UnitState& state = context.states[unit];
   const std::size_t element_bytes = bytes_per_element(context.options.dtype);
   for (std::size_t c = 0; c < update.chunk_count_of(unit); ++c) {
@@ -105,15 +107,15 @@ void visit_trainable(const EngineContext& context, const UpdatePipeline& update,
     const std::size_t chunk_begin = state.state.begin + chunk.begin;
     const sharding::FlatRange part{std::max(chunk_begin, range.begin), std::min(chunk_begin + chunk.count, range.end)};
     if (part.begin >= part.end) continue;
-    context.layouts[unit].ranges_of(
-        Training::trainable, part, [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
-          const Tensor& which = context.units[unit].tensors[tensor];
-          const std::size_t at = offset - chunk_begin;
-          visit(Piece{&which, "master", first, {chunk.master + at, count}});
-          for (std::size_t m = 0; m < moment_names.size(); ++m) {
-            visit(Piece{&which, moment_names[m], first, {chunk.moments[m] + at, count}});
-          }
-        });
+    context.layouts[unit].ranges_of(Training::trainable, part,
+                                    [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
+                                      const Tensor& which = context.units[unit].tensors[tensor];
+                                      const std::size_t at = offset - chunk_begin;
+                                      visit(Piece{&which, "master", first, {chunk.master + at, count}});
+                                      for (std::size_t m = 0; m < moment_names.size(); ++m) {
+                                        visit(Piece{&which, moment_names[m], first, {chunk.moments[m] + at, count}});
+                                      }
+                                    });
   }
 }
 

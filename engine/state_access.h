@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include <strata/engine.h>
 #include "engine/context.h"
 #include "engine/update_pipeline.h"
-#include <strata/engine.h>
 
 namespace strata::engine {
 

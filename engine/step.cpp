@@ -58,14 +58,17 @@ engine::Verdict EngineCore::reach_verdict(const StepOptions& options) {
   engine::EngineContext* context = &context_;
   const std::size_t payload_bytes = context_.needs.agreement_own.sizes[0];
   std::byte* payload = own.data();
-  context_.comm_lane->enqueue([context, payload, payload_bytes] {
-    context->communicator->all_gather(payload, context->memory.agreement_all.bytes().data(), payload_bytes, Dtype::u8,
-                                      context->tag("step", no_unit));
-  }).wait();
+  context_.comm_lane
+      ->enqueue([context, payload, payload_bytes] {
+        context->communicator->all_gather(payload, context->memory.agreement_all.bytes().data(), payload_bytes,
+                                          Dtype::u8, context->tag("step", no_unit));
+      })
+      .wait();
   reduce_->waited_s += watch.seconds();
   for (std::size_t i = 0; i < reduced_.size(); ++i) reduced_[i] = context_.states[i].reduced;
   engine::AgreementInput input;
-  input.payloads = context_.memory.agreement_all.bytes().first(payload_bytes * static_cast<std::size_t>(context_.world_size()));
+  input.payloads =
+      context_.memory.agreement_all.bytes().first(payload_bytes * static_cast<std::size_t>(context_.world_size()));
   input.layouts = context_.layouts;
   input.units = context_.units;
   input.reduced = reduced_;

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "engine/unit_check.h"
 #include <strata/error.h>
+#include "engine/unit_check.h"
 
 namespace strata {
 
@@ -15,9 +15,10 @@ std::size_t Tensor::element_count() const {
   std::size_t count = 1;
   for (const std::int64_t extent : shape) {
     if (extent < 0 || __builtin_mul_overflow(count, static_cast<std::size_t>(extent), &count) || count > (1ull << 48)) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("tensor '{}' has shape [{}]: extents must not be negative, and their product at most 2^48",
-                              name, fmt::join(shape, ", ")));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("tensor '{}' has shape [{}]: extents must not be negative, and their product at most 2^48", name,
+                      fmt::join(shape, ", ")));
     }
   }
   return count;
@@ -31,8 +32,9 @@ void check_tensor(const Unit& unit, const Tensor& tensor) {
     throw Error(ErrorCode::invalid_argument, fmt::format("a tensor of unit '{}' has no name", unit.name));
   }
   if (!std::isfinite(tensor.lr_factor) || tensor.lr_factor < 0) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("tensor '{}' has lr_factor {}: it must be finite and at least 0",
-                                                         tensor.name, tensor.lr_factor));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("tensor '{}' has lr_factor {}: it must be finite and at least 0", tensor.name, tensor.lr_factor));
   }
   tensor.element_count();
 }

@@ -23,20 +23,20 @@ struct GroupRun {
 
 struct UnitState {
   std::unordered_map<std::string_view, std::uint32_t> tensor_index;  // by name
-  std::byte* published = nullptr;       // whole (stages 0-2), or trainable shard | frozen shard (stage 3)
+  std::byte* published = nullptr;        // whole (stages 0-2), or trainable shard | frozen shard (stage 3)
   std::byte* published_shard = nullptr;  // where the update writes: within `published`
-  float* accumulator = nullptr;         // whole or shard
-  float* accumulator_shard = nullptr;   // this rank's slice of it
-  float* records = nullptr;             // per chunk of the state range: master | moments
-  double* norm_leaves = nullptr;        // of this rank's shard
-  sharding::FlatRange state;            // trainable elements whose state this rank holds
-  std::vector<GroupRun> runs;           // cover the state range
+  float* accumulator = nullptr;          // whole or shard
+  float* accumulator_shard = nullptr;    // this rank's slice of it
+  float* records = nullptr;              // per chunk of the state range: master | moments
+  double* norm_leaves = nullptr;         // of this rank's shard
+  sharding::FlatRange state;             // trainable elements whose state this rank holds
+  std::vector<GroupRun> runs;            // cover the state range
 
-  Event updated;           // the last update of master, moments and published_shard
-  Event ready;             // stages 0-2: `published` is whole and new
-  Event whole_gradient;    // stage 0: the accumulator holds the sum of all slices
-  Event gathered;          // stage 3: the copy in the unit's slot
-  bool reduced = false;    // gradients were committed since the last step
+  Event updated;         // the last update of master, moments and published_shard
+  Event ready;           // stages 0-2: `published` is whole and new
+  Event whole_gradient;  // stage 0: the accumulator holds the sum of all slices
+  Event gathered;        // stage 3: the copy in the unit's slot
+  bool reduced = false;  // gradients were committed since the last step
 };
 
 }  // namespace strata::engine

@@ -40,7 +40,8 @@ void UpdatePipeline::enqueue(const std::vector<std::uint32_t>& order, const Step
       state.whole_gradient = context_.comm_lane->enqueue([context, unit, hash] {
         const UnitState& own = context->states[unit];
         context->communicator->all_gather(own.accumulator_shard, own.accumulator,
-                                          context->layouts[unit].trainable().shard_count, Dtype::f32, {unit, hash, "step"});
+                                          context->layouts[unit].trainable().shard_count, Dtype::f32,
+                                          {unit, hash, "step"});
       });
     }
   }

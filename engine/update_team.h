@@ -26,8 +26,9 @@ class UpdateTeam {
   template <typename Work>
   void run(std::size_t count, const Work& work) {
     static_assert(std::is_nothrow_invocable_v<Work, std::size_t>, "a member of the team cannot report");
-    run_erased(count, [](const void* context, std::size_t index) noexcept { (*static_cast<const Work*>(context))(index); },
-               &work);
+    run_erased(
+        count, [](const void* context, std::size_t index) noexcept { (*static_cast<const Work*>(context))(index); },
+        &work);
   }
 
  private:

@@ -26,7 +26,8 @@ PrivateMemory::PrivateMemory(std::size_t bytes) {
   // Over-reserve address space, so that 2 MiB pages fit from the first byte on; only what is used is populated.
   const std::size_t slack = size_bytes_ >= huge_page_bytes ? huge_page_bytes : 0;
   mapping_bytes_ = size_bytes_ + slack;
-  mapping_ = ::mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mapping_ =
+      ::mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
     throw Error(ErrorCode::out_of_budget,
@@ -39,8 +40,8 @@ PrivateMemory::PrivateMemory(std::size_t bytes) {
     const int cause = errno;
     ::munmap(mapping_, mapping_bytes_);
     mapping_ = nullptr;
-    throw Error(ErrorCode::out_of_budget,
-                fmt::format("the system cannot supply {} of memory ({})", format_bytes(size_bytes_), std::strerror(cause)));
+    throw Error(ErrorCode::out_of_budget, fmt::format("the system cannot supply {} of memory ({})",
+                                                      format_bytes(size_bytes_), std::strerror(cause)));
   }
 }
 

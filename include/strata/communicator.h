@@ -21,13 +21,14 @@ inline constexpr std::size_t norm_leaf_count = 256;  // elements of a leaf of th
 // Error{mismatch} that names both calls.
 struct CallTag {
   std::uint32_t unit = no_unit;
-  std::uint64_t caller_hash = 0;          // running hash over the caller's sequence of engine calls
-  std::string_view act = "direct call";   // the caller's verb, for messages: "gather", "commit", "step"; not compared
+  std::uint64_t caller_hash = 0;         // running hash over the caller's sequence of engine calls
+  std::string_view act = "direct call";  // the caller's verb, for messages: "gather", "commit", "step"; not compared
 };
 
 enum class Sharing : std::uint8_t {
   per_rank,  // every rank has a block of its own, which peers can read
-  common,    // one block for all ranks of a host (each owns an equal part of its pages); private where memory cannot be shared
+  common,    // one block for all ranks of a host (each owns an equal part of its pages); private where memory cannot be
+             // shared
 };
 
 // Memory from Communicator::allocate, zeroed and touched, 4 KiB aligned. Unmapped by its destructor, without
@@ -54,9 +55,9 @@ struct ReduceTarget {
 };
 
 struct ReduceOutcome {
-  bool finite = true;                   // of the final accumulator
-  int nonfinite_rank = -1;              // the first rank whose source has a non-finite value there; -1: the sum overflowed
-  std::size_t nonfinite_element = 0;    // the first such element, counted in the shard
+  bool finite = true;       // of the final accumulator
+  int nonfinite_rank = -1;  // the first rank whose source has a non-finite value there; -1: the sum overflowed
+  std::size_t nonfinite_element = 0;  // the first such element, counted in the shard
 };
 
 struct Deadlines {
@@ -85,15 +86,16 @@ class Communicator {
   // Collective, the same arguments on all ranks. Throws out_of_budget with the size when the system has not enough.
   virtual ExchangeBlock allocate(std::size_t bytes, Sharing sharing) = 0;
 
-  // Block r of target (shard_count elements) becomes rank r's source. `target` lies in a block from allocate (common: each
-  // rank writes its part, once for all); `source` is any memory, or in place: block rank() of target.
-  virtual void all_gather(const void* source, void* target, std::size_t shard_count, Dtype dtype, const CallTag& tag) = 0;
+  // Block r of target (shard_count elements) becomes rank r's source. `target` lies in a block from allocate (common:
+  // each rank writes its part, once for all); `source` is any memory, or in place: block rank() of target.
+  virtual void all_gather(const void* source, void* target, std::size_t shard_count, Dtype dtype,
+                          const CallTag& tag) = 0;
 
   // accumulator (+)= ((w_0 g_0 + w_1 g_1) + w_2 g_2) + ... in f32 and rank order, where g_k is slice rank() of rank k's
   // source (size() * shard_count elements of `dtype`, in a per_rank block, the same place on all ranks). One pass takes
   // leaf norms (element i of a leaf into f64 lane i mod 8, lanes added pairwise) and looks for non-finite values.
-  virtual ReduceOutcome reduce_scatter(const void* source, std::size_t shard_count, Dtype dtype, const ReduceTarget& target,
-                                       const CallTag& tag) = 0;
+  virtual ReduceOutcome reduce_scatter(const void* source, std::size_t shard_count, Dtype dtype,
+                                       const ReduceTarget& target, const CallTag& tag) = 0;
 
   // Sums in rank order, in place, the same bits on all ranks; any memory.
   virtual void all_reduce(std::span<double> values, const CallTag& tag) = 0;

@@ -51,15 +51,15 @@ struct Waits {  // seconds that the caller's thread waited in this step
 };
 
 struct StepReport {
-  std::uint64_t step = 0;     // the attempt that this was: 1, 2, ...
+  std::uint64_t step = 0;  // the attempt that this was: 1, 2, ...
   bool applied = false;
   Skip skip = Skip::none;
-  std::string reason;         // "nonfinite: rank 1, tensor 'block.3.wq', element 17"; empty when applied
-  double grad_norm = 0;       // before clipping, of the weighted mean gradient
-  double loss = 0;            // weighted mean of record_loss() over ranks and micro-batches; NaN without any
-  double weight = 0;          // W: sum of the micro-batch weights of all ranks
-  double loss_scale = 1;      // that this step's gradients carried
-  std::uint64_t skipped_count = 0;             // skips so far
+  std::string reason;               // "nonfinite: rank 1, tensor 'block.3.wq', element 17"; empty when applied
+  double grad_norm = 0;             // before clipping, of the weighted mean gradient
+  double loss = 0;                  // weighted mean of record_loss() over ranks and micro-batches; NaN without any
+  double weight = 0;                // W: sum of the micro-batch weights of all ranks
+  double loss_scale = 1;            // that this step's gradients carried
+  std::uint64_t skipped_count = 0;  // skips so far
   std::uint64_t published_overflow_count = 0;  // f16 parameters of the step before that became infinite, this rank's
   std::uint64_t device_bytes = 0;              // held by this rank
   std::uint64_t moved_bytes = 0;               // through memory of peers in this step
@@ -86,15 +86,15 @@ class Engine {
   // Begins a micro-batch: what is committed until the next micro_batch(), idle_micro_batch() or step() has this weight.
   void micro_batch(const MicroBatch& micro_batch = {});
 
-  // For a rank without data: takes part in what the others do in a micro-batch, as in the last recorded one (or, without
-  // any, forward_order then backward_order with a commit of each trainable unit), with weight 0.
+  // For a rank without data: takes part in what the others do in a micro-batch, as in the last recorded one (or,
+  // without any, forward_order then backward_order with a commit of each trainable unit), with weight 0.
   void idle_micro_batch();
 
   // The mean loss of the current micro-batch on this rank, for the step's report.
   void record_loss(double loss);
 
-  // The unit's parameters, as of the last step. Waits until they are there. Units may be gathered in any order, again, or
-  // not at all. Throws invalid_argument with the holders when `leases` other units are held already.
+  // The unit's parameters, as of the last step. Waits until they are there. Units may be gathered in any order, again,
+  // or not at all. Throws invalid_argument with the holders when `leases` other units are held already.
   ParamLease gather(const Unit& unit);
 
   // Room for the unit's gradients. Two commits of one unit in a micro-batch (tied weights) add up.
@@ -103,12 +103,12 @@ class Engine {
   // What the caller multiplies its loss by before the backward pass: 1, except for f16, where it adapts.
   double loss_scale() const;
 
-  // Ends the attempt: agrees with all ranks on norm, weight and skipping, then updates, or skips on all ranks alike. Returns
-  // when that is agreed; the update itself goes on, and gather() waits for the unit that it wants. Throws invalid_argument
-  // when leases live, naming them.
+  // Ends the attempt: agrees with all ranks on norm, weight and skipping, then updates, or skips on all ranks alike.
+  // Returns when that is agreed; the update itself goes on, and gather() waits for the unit that it wants. Throws
+  // invalid_argument when leases live, naming them.
   StepReport step(const StepOptions& options);
 
-  std::uint64_t step_count() const;     // attempts, skipped ones included
+  std::uint64_t step_count() const;  // attempts, skipped ones included
   std::uint64_t applied_count() const;
 
   // While it lives, gathers leave the recorded order alone, and gradients() and step() throw invalid_argument.
@@ -143,6 +143,7 @@ class Engine {
 };
 
 // Fills `values` with normal values of the given deviation; value i depends on (seed, name, first + i) alone.
-void fill_normal(std::span<float> values, std::uint64_t seed, std::string_view name, std::size_t first, float deviation);
+void fill_normal(std::span<float> values, std::uint64_t seed, std::string_view name, std::size_t first,
+                 float deviation);
 
 }  // namespace strata

@@ -26,7 +26,6 @@ class Error : public std::runtime_error {
   ErrorCode code() const noexcept { return code_; }
   std::string text() const;  // what() without the code's name
 
-
  private:
   ErrorCode code_;
 };

@@ -12,8 +12,8 @@ namespace detail {
 class EventState;
 }
 
-// A small value: which lane, and how far along it. A default-constructed event is complete. Making and waiting for events
-// allocates nothing. Threading: any thread, any number of waiters.
+// A small value: which lane, and how far along it. A default-constructed event is complete. Making and waiting for
+// events allocates nothing. Threading: any thread, any number of waiters.
 class Event {
  public:
   Event() = default;

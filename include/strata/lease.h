@@ -24,8 +24,8 @@ class ParamLease {
 
   Dtype dtype() const;
 
-  // The whole tensor, row-major, at a 64-byte boundary. Throw invalid_argument for a name that the unit does not have (the
-  // text lists those it has) or another dtype than the published one.
+  // The whole tensor, row-major, at a 64-byte boundary. Throw invalid_argument for a name that the unit does not have
+  // (the text lists those it has) or another dtype than the published one.
   std::span<const float> f32(std::string_view tensor) const;
   std::span<const strata::bf16> bf16(std::string_view tensor) const;
   std::span<const strata::f16> f16(std::string_view tensor) const;
@@ -33,15 +33,16 @@ class ParamLease {
 
  private:
   friend class detail::EngineCore;
-  ParamLease(detail::EngineCore* core, std::size_t unit, const std::byte* data) : core_(core), unit_(unit), data_(data) {}
+  ParamLease(detail::EngineCore* core, std::size_t unit, const std::byte* data)
+      : core_(core), unit_(unit), data_(data) {}
 
   detail::EngineCore* core_ = nullptr;
   std::size_t unit_ = 0;
   const std::byte* data_ = nullptr;
 };
 
-// Room for the gradients of one unit, in the gradient dtype. Contents are undefined at first: store each tensor once, or
-// call zero(). A lease that ends without commit() discards: all ranks then skip the step and say so.
+// Room for the gradients of one unit, in the gradient dtype. Contents are undefined at first: store each tensor once,
+// or call zero(). A lease that ends without commit() discards: all ranks then skip the step and say so.
 class GradLease {
  public:
   GradLease() = default;
@@ -50,7 +51,8 @@ class GradLease {
   ~GradLease();
 
   Dtype dtype() const;
-  std::span<float> f32(std::string_view tensor) const;  // as in ParamLease; a frozen tensor has no gradient: invalid_argument
+  std::span<float> f32(
+      std::string_view tensor) const;  // as in ParamLease; a frozen tensor has no gradient: invalid_argument
   std::span<strata::bf16> bf16(std::string_view tensor) const;
   std::span<strata::f16> f16(std::string_view tensor) const;
   std::span<std::byte> bytes(std::string_view tensor) const;

@@ -19,9 +19,9 @@ inline constexpr std::size_t moments_max = 2;
 // A piece of one shard. All pointers address `count` elements; none overlap.
 struct UpdatePiece {
   std::size_t count = 0;
-  float* master = nullptr;                      // read and written
+  float* master = nullptr;                       // read and written
   std::array<float*, moments_max> moments = {};  // read and written; the first moment_names().size() are used
-  const void* gradient = nullptr;               // f32 or bf16, only read
+  const void* gradient = nullptr;                // f32 or bf16, only read
   Dtype gradient_dtype = Dtype::f32;
   void* published = nullptr;  // written: the new master as published_dtype (f32, bf16 or f16)
   Dtype published_dtype = Dtype::bf16;
@@ -47,9 +47,9 @@ struct UpdateOutcome {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  virtual std::string_view name() const = 0;                              // "adamw"
-  virtual std::span<const std::string_view> moment_names() const = 0;     // {"exp_avg", "exp_avg_sq"}; all start at 0
-  virtual std::string settings() const = 0;                               // "beta1=0.9 ...": compared between ranks
+  virtual std::string_view name() const = 0;                           // "adamw"
+  virtual std::span<const std::string_view> moment_names() const = 0;  // {"exp_avg", "exp_avg_sq"}; all start at 0
+  virtual std::string settings() const = 0;                            // "beta1=0.9 ...": compared between ranks
   virtual UpdateOutcome update(const UpdatePiece& piece, const UpdateStep& step) const = 0;
 };
 
@@ -88,8 +88,8 @@ std::shared_ptr<const Optimizer> lion(const LionOptions& options = {});
 enum class LrShape : std::uint8_t { constant, linear, cosine };
 
 // Warm-up: lr (s + 1) / warmup_steps for s < warmup_steps. Then constant, or from lr at s = warmup_steps - 1 down to
-// lr * final_fraction at s = total_steps - 1, linearly or along a half cosine; later steps stay there. Without warm-up the
-// peak is s = 0.
+// lr * final_fraction at s = total_steps - 1, linearly or along a half cosine; later steps stay there. Without warm-up
+// the peak is s = 0.
 struct LrSchedule {
   LrShape shape = LrShape::constant;
   double lr = 1e-3;
@@ -97,8 +97,8 @@ struct LrSchedule {
   std::uint64_t total_steps = 0;  // REQUIRES > warmup_steps unless constant
   double final_fraction = 0.1;
 
-  // The rate of step s = 0, 1, ...: computed in f64, rounded once to f32. Throws Error{invalid_argument} for a field that
-  // is not finite or out of its range.
+  // The rate of step s = 0, 1, ...: computed in f64, rounded once to f32. Throws Error{invalid_argument} for a field
+  // that is not finite or out of its range.
   float at(std::uint64_t step) const;
 };
 

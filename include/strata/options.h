@@ -18,15 +18,16 @@ enum class Progress : std::uint8_t { automatic, on, off };
 struct Options {
   int stage = 3;  // what is sharded: 0 nothing, 1 optimizer state, 2 + gradients, 3 + parameters
   Device device;
-  Dtype dtype = Dtype::bf16;         // published parameters: f32, bf16, f16
-  Dtype grad_dtype = Dtype::f32;     // gradient leases: f32, bf16, f16
-  Dtype reduce_dtype = Dtype::f32;   // terms of the sum over ranks: f32, bf16, f16
+  Dtype dtype = Dtype::bf16;        // published parameters: f32, bf16, f16
+  Dtype grad_dtype = Dtype::f32;    // gradient leases: f32, bf16, f16
+  Dtype reduce_dtype = Dtype::f32;  // terms of the sum over ranks: f32, bf16, f16
   ReducePolicy reduce = ReducePolicy::micro_batch;
-  std::optional<std::uint64_t> device_memory_bytes;  // hard budget of this rank; default 0.9 of what is free, shared fairly
-  std::optional<std::uint32_t> prefetch;             // units gathered ahead; default: from the budget, at most 2
-  std::uint32_t leases = 2;                          // units the caller holds at once
-  std::optional<std::uint32_t> chunk;                // elements, a power of two from 2,048 to 1 Mi; default: from the budget
-  std::optional<std::uint32_t> threads;              // update team; default: cores / local ranks
+  std::optional<std::uint64_t>
+      device_memory_bytes;                // hard budget of this rank; default 0.9 of what is free, shared fairly
+  std::optional<std::uint32_t> prefetch;  // units gathered ahead; default: from the budget, at most 2
+  std::uint32_t leases = 2;               // units the caller holds at once
+  std::optional<std::uint32_t> chunk;     // elements, a power of two from 2,048 to 1 Mi; default: from the budget
+  std::optional<std::uint32_t> threads;   // update team; default: cores / local ranks
   CommunicatorKind comm = CommunicatorKind::automatic;
   double timeout_s = 30;
   double call_timeout_s = 600;
@@ -35,13 +36,13 @@ struct Options {
   bool help = false;       // --strata-help: print options_help() and end
 };
 
-// Takes what is --strata-* out of argc and argv, and reads STRATA_OPTIONS ("--strata-stage=2 prefetch=1": the flags, with
-// or without "--strata-", separated by white space) and the JSON object in the file of --strata-config ({"stage": 2,
-// "device-memory": "512MiB"}). A flag wins over the environment, the environment over the file. "--strata-x=v" and
-// "--strata-x v" are the same, and "--" ends the options. Within one of the three sources an option may be repeated only
-// with the same value. Throws Error{invalid_argument} that names the option, the value, where it was given, what is legal,
-// and for a name that does not exist the nearest one; nothing is ignored. After a throw argc and argv are as before.
-// Throws Error{unsupported} for a legal value that this build has no code for.
+// Takes what is --strata-* out of argc and argv, and reads STRATA_OPTIONS ("--strata-stage=2 prefetch=1": the flags,
+// with or without "--strata-", separated by white space) and the JSON object in the file of --strata-config ({"stage":
+// 2, "device-memory": "512MiB"}). A flag wins over the environment, the environment over the file. "--strata-x=v" and
+// "--strata-x v" are the same, and "--" ends the options. Within one of the three sources an option may be repeated
+// only with the same value. Throws Error{invalid_argument} that names the option, the value, where it was given, what
+// is legal, and for a name that does not exist the nearest one; nothing is ignored. After a throw argc and argv are as
+// before. Throws Error{unsupported} for a legal value that this build has no code for.
 Options parse_options(int& argc, char** argv);
 
 // All options with meaning, legal values and default, for --strata-help.

@@ -14,9 +14,10 @@ struct JoinOptions {
 };
 
 // Reads who this process is from the environment of `strata run` (STRATA_RANK, STRATA_WORLD_SIZE, STRATA_JOB), torchrun
-// (RANK, WORLD_SIZE, ...), Open MPI or Slurm, in this order, and joins its peers over shared memory; without any of them,
-// or with one rank, a solo world. Throws invalid_argument for contradictory variables, unsupported for ranks on several
-// hosts, peer_lost for ranks that do not come, mismatch for a second process with the same rank or another world size.
+// (RANK, WORLD_SIZE, ...), Open MPI or Slurm, in this order, and joins its peers over shared memory; without any of
+// them, or with one rank, a solo world. Throws invalid_argument for contradictory variables, unsupported for ranks on
+// several hosts, peer_lost for ranks that do not come, mismatch for a second process with the same rank or another
+// world size.
 std::unique_ptr<Communicator> join_from_env(const JoinOptions& options = {});
 
 // One rank that has no peers.

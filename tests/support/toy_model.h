@@ -1,5 +1,5 @@
-// A model whose gradients are simple functions of its parameters and of counters: quick, awkwardly shaped, and the same on
-// any rank that computes them.
+// A model whose gradients are simple functions of its parameters and of counters: quick, awkwardly shaped, and the same
+// on any rank that computes them.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace strata::test {
 
-// About 10,000 parameters in units of uneven size: tensors of 0 and 1 elements, fewer elements than ranks, groups, frozen
-// tensors between trainable ones, a frozen unit, an empty one.
+// About 10,000 parameters in units of uneven size: tensors of 0 and 1 elements, fewer elements than ranks, groups,
+// frozen tensors between trainable ones, a frozen unit, an empty one.
 std::vector<Unit> toy_units();
 
 enum class ToyGradients : std::uint8_t {
@@ -37,8 +37,8 @@ struct ToyRun {
 
 struct ToyResult {
   std::uint64_t state = 0;
-  std::uint64_t published = 0;       // over all published values
-  std::vector<StepReport> reports;   // of rank 0
+  std::uint64_t published = 0;              // over all published values
+  std::vector<StepReport> reports;          // of rank 0
   std::vector<std::uint64_t> device_bytes;  // counted, by rank
   std::uint64_t planned_bytes = 0;
 

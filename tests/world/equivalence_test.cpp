@@ -20,7 +20,8 @@ void expect_same(const ToyResult& one, const ToyResult& other, const std::string
   EXPECT_EQ(one.published, other.published) << what;
   ASSERT_EQ(one.reports.size(), other.reports.size());
   for (std::size_t i = 0; i < one.reports.size(); ++i) {
-    EXPECT_EQ(std::bit_cast<std::uint64_t>(one.reports[i].grad_norm), std::bit_cast<std::uint64_t>(other.reports[i].grad_norm))
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(one.reports[i].grad_norm),
+              std::bit_cast<std::uint64_t>(other.reports[i].grad_norm))
         << what << ", step " << i;
     EXPECT_EQ(one.reports[i].loss, other.reports[i].loss) << what << ", step " << i;
     EXPECT_EQ(one.reports[i].weight, other.reports[i].weight) << what << ", step " << i;
@@ -106,14 +107,16 @@ TEST_P(Equivalence, narrow_gradients_and_wire) {
       const ToyResult reference = run_toy(run);
       for (int stage = 1; stage <= 3; ++stage) {
         run.options.stage = stage;
-        expect_same(reference, run_toy(run), fmt::format("stage {} grad {} wire {}", stage, to_string(grad), to_string(wire)));
+        expect_same(reference, run_toy(run),
+                    fmt::format("stage {} grad {} wire {}", stage, to_string(grad), to_string(wire)));
       }
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(matrix, Equivalence,
-                         testing::Combine(testing::ValuesIn(policies), testing::ValuesIn(dtypes), testing::Values(1, 2, 3, 4)),
+                         testing::Combine(testing::ValuesIn(policies), testing::ValuesIn(dtypes),
+                                          testing::Values(1, 2, 3, 4)),
                          matrix_name);
 
 // Where every sum is exact, ranks and micro-batches may share the items out as they like.
@@ -135,7 +138,8 @@ TEST(Worlds, exact_inputs_give_one_result_for_all_world_sizes) {
           run.ranks = ranks;
           run.accumulate = 12 / ranks;
           const ToyResult other = run_toy(run);
-          EXPECT_EQ(reference.state, other.state) << fmt::format("{} ranks, stage {}, {}", ranks, stage, to_string(dtype));
+          EXPECT_EQ(reference.state, other.state)
+              << fmt::format("{} ranks, stage {}, {}", ranks, stage, to_string(dtype));
           EXPECT_EQ(reference.published, other.published);
           EXPECT_EQ(reference.norms(), other.norms());
         }

@@ -50,12 +50,14 @@ TEST(EngineCalls, refuse_what_makes_no_sense_and_go_on) {
   Engine engine(toy_units(), adamw(), *world, {});
   initialize(engine);
   const Unit& embed = engine.forward_order()[0];
-  EXPECT_THAT(error_of([&] { engine.gradients(embed); }), AllOf(HasSubstr("invalid_argument"), HasSubstr("micro_batch()")));
+  EXPECT_THAT(error_of([&] { engine.gradients(embed); }),
+              AllOf(HasSubstr("invalid_argument"), HasSubstr("micro_batch()")));
   EXPECT_THAT(error_of([&] { engine.micro_batch({.weight = -1}); }), HasSubstr("weight -1"));
   EXPECT_THAT(error_of([&] { engine.micro_batch({.weight = std::nan("")}); }), HasSubstr("weight nan"));
   EXPECT_THAT(error_of([&] { engine.micro_batch({.weight = 16777217}); }), HasSubstr("exact as f32"));
   EXPECT_THAT(error_of([&] { engine.step({.lr = -1}); }), HasSubstr("lr -1"));
-  EXPECT_THAT(error_of([&] { engine.step({.lr = 1, .clip_norm = std::numeric_limits<double>::infinity()}); }), HasSubstr("clip_norm inf"));
+  EXPECT_THAT(error_of([&] { engine.step({.lr = 1, .clip_norm = std::numeric_limits<double>::infinity()}); }),
+              HasSubstr("clip_norm inf"));
   EXPECT_THAT(error_of([&] { engine.gather({.name = "stranger"}); }), HasSubstr("'stranger'"));
   {
     const ParamLease lease = engine.gather(embed);
@@ -82,7 +84,9 @@ TEST(EngineCalls, refuse_what_makes_no_sense_and_go_on) {
 
 TEST(EngineCalls, refuse_bad_models) {
   const auto world = solo_world();
-  const auto with = [&](std::vector<Unit> units) { return error_of([&] { Engine engine(units, adamw(), *world, {}); }); };
+  const auto with = [&](std::vector<Unit> units) {
+    return error_of([&] { Engine engine(units, adamw(), *world, {}); });
+  };
   EXPECT_THAT(with({}), HasSubstr("no units"));
   EXPECT_THAT(with({{.name = "a"}, {.name = "a"}}), HasSubstr("'a' is empty or given twice"));
   EXPECT_THAT(with({{.name = "a", .tensors = {{.name = "w", .shape = {2, -1}}}}}), HasSubstr("[2, -1]"));
@@ -95,8 +99,9 @@ TEST(EngineCalls, refuse_a_budget_that_is_too_small) {
   const auto world = solo_world();
   Options options;
   options.device_memory_bytes = 4096;
-  EXPECT_THAT(error_of([&] { Engine engine(toy_units(), adamw(), *world, options); }),
-              AllOf(HasSubstr("out_of_budget"), HasSubstr("at least"), HasSubstr("KiB"), HasSubstr("master and moments")));
+  EXPECT_THAT(
+      error_of([&] { Engine engine(toy_units(), adamw(), *world, options); }),
+      AllOf(HasSubstr("out_of_budget"), HasSubstr("at least"), HasSubstr("KiB"), HasSubstr("master and moments")));
 }
 
 class EveryStage : public testing::TestWithParam<int> {
@@ -114,14 +119,16 @@ INSTANTIATE_TEST_SUITE_P(stages, EveryStage, testing::Values(0, 1, 2, 3));
 TEST_P(EveryStage, uneven_batches_give_the_gradient_of_the_joined_batch) {
   const auto errors = on_each_rank(3, [&](int rank, Communicator& world) {
     Engine engine({{.name = "u", .tensors = {{.name = "w", .shape = {3}}}}}, sgd({.momentum = 0}), world, options());
-    engine.initialize([](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 0.0f); });
+    engine.initialize(
+        [](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 0.0f); });
     const double weights[3][2] = {{3, 1}, {0, 2}, {4, 6}};
     for (int micro = 0; micro < 2; ++micro) {
       const double weight = weights[rank][micro];
       engine.micro_batch({.weight = weight});
       engine.record_loss(weight == 0 ? std::nan("") : rank + micro);
       GradLease grads = engine.gradients(engine.forward_order()[0]);
-      const float value = weight == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(8 * (rank + 1) + 16 * micro);
+      const float value =
+          weight == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(8 * (rank + 1) + 16 * micro);
       for (float& g : grads.f32("w")) g = value;
       grads.commit();
     }
@@ -139,7 +146,8 @@ TEST_P(EveryStage, uneven_batches_give_the_gradient_of_the_joined_batch) {
 TEST_P(EveryStage, two_commits_of_one_unit_add_up_and_the_weight_counts_once) {
   const auto errors = on_each_rank(2, [&](int, Communicator& world) {
     Engine engine(toy_units(), sgd({.momentum = 0}), world, options());
-    engine.initialize([](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 0.0f); });
+    engine.initialize(
+        [](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 0.0f); });
     const Unit& head = engine.forward_order()[5];
     engine.micro_batch({.weight = 2});
     GradLease one = engine.gradients(head);  // both at once, as well as one after the other
@@ -249,7 +257,8 @@ TEST_P(EveryStage, no_weight_anywhere_skips) {
 TEST_P(EveryStage, idle_rank_leaves_the_others_gradients_exact) {
   const auto errors = on_each_rank(3, [&](int rank, Communicator& world) {
     Engine engine(toy_units(), sgd({.momentum = 0}), world, options());
-    engine.initialize([](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 0.0f); });
+    engine.initialize(
+        [](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 0.0f); });
     for (int step = 0; step < 3; ++step) {
       if (step < 2 || rank != 2) {
         engine.micro_batch({.weight = 3});
@@ -274,7 +283,8 @@ TEST_P(EveryStage, f16_scale_halves_on_overflow_and_gradients_are_unscaled) {
   wanted.dtype = Dtype::f16;
   const auto errors = on_each_rank(2, [&](int rank, Communicator& world) {
     Engine engine(toy_units(), sgd({.momentum = 0}), world, wanted);
-    engine.initialize([](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 0.0f); });
+    engine.initialize(
+        [](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 0.0f); });
     EXPECT_EQ(engine.loss_scale(), 65536);
     engine.micro_batch();
     commit_all(engine, rank == 0 ? std::numeric_limits<float>::infinity() : 1.0f);
@@ -298,7 +308,8 @@ TEST_P(EveryStage, lr_factor_and_decay_act_by_group) {
                                           {.name = "still", .shape = {7}, .lr_factor = 0},
                                           {.name = "free", .shape = {5}, .decay = Decay::off}}}};
   Engine engine(units, sgd({.momentum = 0, .weight_decay = 0.5f}), *world, options());
-  engine.initialize([](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 1.0f); });
+  engine.initialize(
+      [](const Tensor&, std::size_t, std::span<float> values) { std::fill(values.begin(), values.end(), 1.0f); });
   engine.micro_batch();
   commit_all(engine, 0.25f);
   engine.step({.lr = 1});
@@ -357,7 +368,8 @@ TEST_P(EveryStage, any_order_of_units_gives_the_same_sums) {
 TEST(Frozen, costs_no_gradient_and_no_state) {
   const auto optimizer = adamw();
   const Machine machine{.device_free_bytes = std::uint64_t{1} << 40};
-  std::vector<Unit> units = {{.name = "u", .tensors = {{.name = "w", .shape = {1 << 20}, .training = Training::frozen}}}};
+  std::vector<Unit> units = {
+      {.name = "u", .tensors = {{.name = "w", .shape = {1 << 20}, .training = Training::frozen}}}};
   for (int stage = 0; stage <= 3; ++stage) {
     Options options;
     options.stage = stage;

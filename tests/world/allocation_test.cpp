@@ -1,0 +1,91 @@
+// Nothing on the step path allocates after the first step: on no thread of any rank.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdlib>
+#include <new>
+
+#include "support/toy_model.h"
+
+namespace {
+std::atomic<bool> counting{false};
+std::atomic<std::uint64_t> counted{0};
+
+void* counted_allocation(std::size_t bytes, std::size_t alignment) {
+  if (counting.load(std::memory_order_relaxed)) counted.fetch_add(1, std::memory_order_relaxed);
+  void* memory = alignment > alignof(std::max_align_t)
+                     ? std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
+                     : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted_allocation(bytes, 0); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted_allocation(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace strata::test {
+namespace {
+
+// One step as a user writes it, with gradients that need no memory of the test's.
+void train_step(Engine& engine) {
+  for (int micro = 0; micro < 2; ++micro) {
+    engine.micro_batch({.weight = 3});
+    engine.record_loss(1.0);
+    for (const Unit& unit : engine.forward_order()) engine.gather(unit);
+    for (const Unit& unit : engine.backward_order()) {
+      const ParamLease params = engine.gather(unit);
+      GradLease grads = engine.gradients(unit);
+      for (const Tensor& tensor : unit.tensors) {
+        params.bytes(tensor.name);
+        if (tensor.training == Training::frozen) continue;
+        for (float& g : grads.f32(tensor.name)) g = 0.25f;
+      }
+      grads.commit();
+    }
+  }
+  engine.step({.lr = 0.01, .clip_norm = 1.0});
+}
+
+TEST(StepPath, allocates_nothing_after_the_first_step) {
+  for (const int ranks : {1, 2}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      for (const ReducePolicy policy : {ReducePolicy::micro_batch, ReducePolicy::step}) {
+        std::barrier together(ranks);
+        const auto errors = on_each_rank(ranks, [&](int rank, Communicator& world) {
+          Options options;
+          options.stage = stage;
+          options.reduce = policy;
+          options.threads = 2;
+          Engine engine(toy_units(), adamw(), world, options);
+          engine.initialize([](const Tensor&, std::size_t, std::span<float> values) {
+            std::fill(values.begin(), values.end(), 1.0f);
+          });
+          for (int step = 0; step < 2; ++step) train_step(engine);
+          together.arrive_and_wait();
+          if (rank == 0) {
+            counted = 0;
+            counting = true;
+          }
+          together.arrive_and_wait();
+          for (int step = 0; step < 3; ++step) train_step(engine);
+          together.arrive_and_wait();
+          if (rank == 0) counting = false;
+          together.arrive_and_wait();
+        });
+        for (const std::string& error : errors) EXPECT_EQ(error, "");
+        EXPECT_EQ(counted.load(), 0u) << "stage " << stage << ", ranks " << ranks;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::test
