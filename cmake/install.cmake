@@ -16,6 +16,6 @@ install(FILES ${PROJECT_BINARY_DIR}/strataConfig.cmake ${PROJECT_BINARY_DIR}/str
         DESTINATION ${strata_config_dir})
 
 # The command-line program `strata`.
-if(TARGET strata_cli)
-  install(TARGETS strata_cli)
+if(TARGET strata_program)
+  install(TARGETS strata_program)
 endif()

@@ -158,7 +158,7 @@ class Tidy:
             for number, line in enumerate(code.splitlines(), 1):
                 if re.search(r"\busing\s+namespace\b", line):
                     self.say(name, number, "`using namespace` in a header")
-        elif path.name not in self.build_text:
+        elif not re.search(rf"\b{re.escape(path.stem)}\b", self.build_text):
             self.say(name, 1, "built by no CMakeLists.txt")
         self.check_includes(name, text)
         self.check_library(name, text, code)
