@@ -89,7 +89,13 @@ int ShmChannel::first_missing(Word word, std::uint64_t goal) const {
 void ShmChannel::await(Word word, std::uint64_t goal) {
   if (first_missing(word, goal) < 0 || spin(word, goal)) return;
   const std::int64_t now_ns = monotonic_ns();
-  sleep_until_there({word, goal, now_ns, now_ns, silent_until_ns_});
+  sleep_until_there({word, goal, now_ns, now_ns, was_silent(now_ns) ? now_ns : silent_until_ns_});
+}
+
+// A rank that has not looked for a while (a long computation, or stopped itself) cannot tell who fell silent meanwhile.
+bool ShmChannel::was_silent(std::int64_t now_ns) const {
+  return now_ns - ranks_[rank_].beat_ns.load(std::memory_order_relaxed) >
+         silence_ns_.load(std::memory_order_relaxed) / 2;
 }
 
 // Spinning pays while the peers run and come soon. Where it was in vain the next one is shorter, so that a process with
@@ -123,8 +129,9 @@ void ShmChannel::sleep_until_there(Wait wait) {
     check_peers(wait);
     // Sleeps only if nobody has rung since `bell` was read; whoever rings later sees bit 0 and wakes.
     if ((bell & 1) == 0 && !job_->bell.compare_exchange_strong(bell, bell | 1, std::memory_order_acq_rel)) continue;
-    const std::int64_t slice_ns =
-        std::clamp<std::int64_t>(silence_ns_.load(std::memory_order_relaxed) / 8, 1'000'000, 1'000'000'000);
+    const std::int64_t least_ns =
+        std::min(silence_ns_.load(std::memory_order_relaxed), call_ns_.load(std::memory_order_relaxed));
+    const std::int64_t slice_ns = std::clamp<std::int64_t>(least_ns / 8, 1'000'000, 1'000'000'000);
     futex_wait(job_->bell, bell | 1, slice_ns);
   }
 }

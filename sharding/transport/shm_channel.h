@@ -66,6 +66,7 @@ class ShmChannel {
 
   int first_missing(Word word, std::uint64_t goal) const;  // -1: all are there
   void await(Word word, std::uint64_t goal);
+  bool was_silent(std::int64_t now_ns) const;
   bool spin(Word word, std::uint64_t goal);
   void sleep_until_there(Wait wait);
   void check_peers(Wait& wait);

@@ -11,9 +11,7 @@ Tensor tensor(std::vector<std::int64_t> shape, Training training = Training::tra
   return Tensor{.name = "t", .shape = std::move(shape), .training = training};
 }
 
-Unit unit_of(std::vector<Tensor> tensors) {
-  return Unit{.name = "unit", .tensors = std::move(tensors)};
-}
+Unit unit_of(std::vector<Tensor> tensors) { return Unit{.name = "unit", .tensors = std::move(tensors)}; }
 
 Unit mixed_unit() {
   return unit_of({tensor({7, 11}), tensor({5}, Training::frozen), tensor({}), tensor({0, 3}), tensor({1000}),
