@@ -36,27 +36,14 @@ void store_gradients(const GradLease& lease, std::string_view tensor, std::span<
   }
 }
 
-// Items of a step are numbered over ranks and micro-batches, so that worlds of other sizes can share the same ones out.
-std::uint64_t item_of(int rank, int world_size, int step, int micro) {
-  return static_cast<std::uint64_t>(step) * 1000003u + static_cast<std::uint64_t>(micro * world_size + rank);
-}
-
 void fill_gradients(const ToyRun& run, const ParamLease& params, const Tensor& tensor, std::uint64_t item, double scale,
                     std::vector<float>& values) {
   values.resize(tensor.element_count());
-  const std::uint64_t key = scramble(item * 77 + std::hash<std::string>()(tensor.name));
+  const std::uint64_t key = toy_key(tensor.name, item);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint64_t bits = scramble(key + i);
-    if (run.gradients == ToyGradients::exact) {
-      values[i] = static_cast<float>(static_cast<int>(bits % 9) - 4);
-      continue;
-    }
-    const float noise = static_cast<float>(static_cast<double>(bits >> 11) * 0x1p-53 - 0.5);
-    values[i] = (published_value(params, tensor.name, i) * 0.25f + noise * 0.01f) * static_cast<float>(scale);
+    values[i] = toy_gradient(run.gradients, key, i, published_value(params, tensor.name, i), scale);
   }
 }
-
-double default_weight(int rank, int step, int micro) { return 1 + (rank * 5 + step * 3 + micro * 2) % 7; }
 
 std::uint64_t published_hash(Engine& engine) {
   const Engine::Evaluation evaluation = engine.evaluation();
@@ -74,6 +61,27 @@ std::uint64_t published_hash(Engine& engine) {
 }
 
 }  // namespace
+
+void toy_initial(const Tensor& tensor, std::size_t first, std::span<float> values) {
+  fill_normal(values, 11, tensor.name, first, 0.5f);
+}
+
+std::uint64_t toy_item(int rank, int world_size, int step, int micro) {
+  return static_cast<std::uint64_t>(step) * 1000003u + static_cast<std::uint64_t>(micro * world_size + rank);
+}
+
+std::uint64_t toy_key(std::string_view tensor, std::uint64_t item) {
+  return scramble(item * 77 + std::hash<std::string_view>()(tensor));
+}
+
+float toy_gradient(ToyGradients kind, std::uint64_t key, std::size_t i, float published, double scale) {
+  const std::uint64_t bits = scramble(key + i);
+  if (kind == ToyGradients::exact) return static_cast<float>(static_cast<int>(bits % 9) - 4);
+  const float noise = static_cast<float>(static_cast<double>(bits >> 11) * 0x1p-53 - 0.5);
+  return (published * 0.25f + noise * 0.01f) * static_cast<float>(scale);
+}
+
+double toy_weight(int rank, int step, int micro) { return 1 + (rank * 5 + step * 3 + micro * 2) % 7; }
 
 std::vector<Unit> toy_units() {
   std::vector<Unit> units(6);
@@ -98,10 +106,10 @@ std::vector<double> ToyResult::norms() const {
 }
 
 void toy_micro_batch(Engine& engine, const ToyRun& run, int rank, int world_size, int step, int micro) {
-  const auto weight = run.weight ? run.weight : default_weight;
+  const auto weight = run.weight ? run.weight : toy_weight;
   engine.micro_batch({.weight = weight(rank, step, micro)});
   engine.record_loss(1.0 + rank + step);
-  const std::uint64_t item = item_of(rank, world_size, step, micro);
+  const std::uint64_t item = toy_item(rank, world_size, step, micro);
   for (const Unit& unit : engine.forward_order()) engine.gather(unit);
   std::vector<float> values;
   for (const Unit& unit : engine.backward_order()) {
@@ -119,9 +127,8 @@ void toy_micro_batch(Engine& engine, const ToyRun& run, int rank, int world_size
 ToyResult train_toy(Communicator& world, const ToyRun& run) {
   const auto optimizer = run.optimizer ? run.optimizer : adamw({.beta2 = 0.95f, .weight_decay = 0.1f});
   Engine engine(toy_units(), optimizer, world, run.options);
-  engine.initialize([](const Tensor& tensor, std::size_t first, std::span<float> values) {
-    fill_normal(values, 11, tensor.name, first, 0.5f);
-  });
+  engine.initialize(
+      [](const Tensor& tensor, std::size_t first, std::span<float> values) { toy_initial(tensor, first, values); });
   ToyResult result;
   for (int step = 0; step < run.steps; ++step) {
     for (int micro = 0; micro < run.accumulate; ++micro) {

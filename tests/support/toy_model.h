@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <strata/strata.h>
@@ -21,6 +23,14 @@ enum class ToyGradients : std::uint8_t {
   exact,   // small integers that depend on the item alone: sums are exact in any order
 };
 
+// The parts of which a run is made, so that a test can do the same without an engine.
+void toy_initial(const Tensor& tensor, std::size_t first, std::span<float> values);
+double toy_weight(int rank, int step, int micro);  // uneven
+// Items of a step are numbered over ranks and micro-batches, so that other world sizes can share the same ones out.
+std::uint64_t toy_item(int rank, int world_size, int step, int micro);
+std::uint64_t toy_key(std::string_view tensor, std::uint64_t item);
+float toy_gradient(ToyGradients kind, std::uint64_t key, std::size_t i, float published, double scale);
+
 struct ToyRun {
   Options options;
   int ranks = 1;
@@ -29,7 +39,7 @@ struct ToyRun {
   ToyGradients gradients = ToyGradients::random;
   std::shared_ptr<const Optimizer> optimizer;  // default: AdamW with weight decay
   double clip_norm = 0.5;
-  // Weight of a rank's micro-batch. Default: uneven.
+  // Weight of a rank's micro-batch. Default: toy_weight.
   std::function<double(int rank, int step, int micro)> weight;
   // Called on each rank before each step ends.
   std::function<void(Engine& engine, int rank, int step)> before_step;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <stdexcept>
 
 #include "support/delaying_communicator.h"
@@ -162,6 +165,51 @@ TEST(Chance, delays_in_the_lanes_change_no_bit) {
       for (const std::uint64_t state : states) EXPECT_EQ(state, quiet.state) << "seed " << seed << ", stage " << stage;
     }
   }
+}
+
+TEST(Chance, five_hundred_steps_with_delays_stay_exact) {
+  ToyRun run;
+  run.ranks = 2;
+  run.steps = 500;
+  run.options.prefetch = 3;
+  const ToyResult quiet = run_toy(run);
+  const auto errors = on_each_rank(run.ranks, [&](int rank, Communicator& world) {
+    DelayingCommunicator slow(world, 77u + static_cast<unsigned>(rank));
+    EXPECT_EQ(train_toy(slow, run).state, quiet.state);
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
+TEST(Scale, ten_thousand_small_tensors_start_and_step_without_growing_slower) {
+  std::vector<Unit> units(4);
+  for (std::size_t i = 0; i < 10000; ++i) {
+    Unit& unit = units[i % 4];
+    unit.name = fmt::format("unit.{}", i % 4);
+    unit.tensors.push_back({.name = fmt::format("t{}", i), .shape = {static_cast<std::int64_t>(i % 13)}});
+  }
+  const auto open_descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const auto world = solo_world();
+  Engine engine(units, adamw(), *world, {});
+  initialize(engine);
+  std::vector<double> seconds;
+  const auto descriptors = open_descriptors();
+  for (int step = 0; step < 200; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    engine.micro_batch();
+    for (const Unit& unit : engine.backward_order()) {
+      GradLease grads = engine.gradients(unit);
+      grads.zero();
+      grads.commit();
+    }
+    engine.step({});
+    seconds.push_back(seconds_since(start));
+  }
+  EXPECT_EQ(open_descriptors(), descriptors);
+  std::nth_element(seconds.begin(), seconds.begin() + 25, seconds.begin() + 50);
+  std::nth_element(seconds.begin() + 150, seconds.begin() + 175, seconds.end());
+  EXPECT_LT(seconds[175], 5 * seconds[25]);  // growth with the step count would be far beyond
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <random>
 #include <tuple>
 
+#include "support/matrix_share.h"
 #include "support/toy_model.h"
 
 namespace strata::test {
@@ -29,7 +30,7 @@ void expect_same(const ToyResult& one, const ToyResult& other, const std::string
   }
 }
 
-class Equivalence : public testing::TestWithParam<std::tuple<ReducePolicy, Dtype, int>> {};
+class Equivalence : public SharedMatrix<std::tuple<ReducePolicy, Dtype, int>> {};
 
 std::string matrix_name(const testing::TestParamInfo<std::tuple<ReducePolicy, Dtype, int>>& info) {
   const auto [policy, dtype, ranks] = info.param;
