@@ -26,6 +26,8 @@ struct GoldenTensor {
 class Golden {
  public:
   explicit Golden(const std::string& path);
+  Golden(Golden&&) = default;
+  Golden& operator=(Golden&&) = default;
 
   const std::string& path() const { return path_; }
   std::vector<std::string> names() const;  // sorted
