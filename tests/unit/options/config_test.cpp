@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,10 +20,7 @@ using testing::refusal;
 
 class Config : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ = ::testing::TempDir() + "/strata_config_" + test->name() + ".json";
-  }
+  void SetUp() override { path_ = testing::own_path(::testing::UnitTest::GetInstance()->current_test_info()->name()); }
   void TearDown() override { std::filesystem::remove(path_); }
 
   Options read(const std::string& text) {
@@ -35,7 +31,7 @@ class Config : public ::testing::Test {
     write(text);
     return refusal({"--strata-config=" + path_});
   }
-  void write(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
+  void write(const std::string& text) { testing::write_new(path_, text); }
 
   std::string path_;
 };

@@ -1,9 +1,13 @@
 // Runs parse_options on words as a program would get them.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -40,6 +44,17 @@ inline std::string refusal(const std::vector<std::string>& words, ErrorCode code
   }
   ADD_FAILURE() << "nothing was thrown";
   return {};
+}
+
+// A path that no other process uses.
+inline std::string own_path(const std::string& name) {
+  return fmt::format("{}/strata_{}_{}.json", ::testing::TempDir(), ::getpid(), name);
+}
+
+// A new file each time: some file systems flush a file that is cut to nothing and written again.
+inline void write_new(const std::string& path, const std::string& text) {
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary) << text;
 }
 
 // STRATA_OPTIONS for one test.

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "engine/options_nearest.h"
 #include "engine/options_table.h"
@@ -103,24 +102,26 @@ TEST(Spelling, EveryTypoInTheEnvironmentIsRefused) {
 }
 
 TEST(Spelling, EveryTypoOfAKeyIsRefused) {
-  const std::string path = ::testing::TempDir() + "/typo.json";
+  const std::string path = testing::own_path("typo");
   for (const std::string& name : option_names()) {
     for (const std::string& typo : typos_of(name)) {
       if (exists(typo)) continue;
-      std::ofstream(path) << "{\n  \"" << typo << "\": 1}";
+      testing::write_new(path, "{\n  \"" + typo + "\": 1}");
       const std::string text = refusal({"--strata-config", path});
       EXPECT_TRUE(names_flag(text, detail::flag_of(name))) << typo << ": " << text;
       EXPECT_THAT(text, AllOf(HasSubstr('"' + typo + '"'), HasSubstr(path + ":2:3")));
     }
   }
+  std::filesystem::remove(path);
 }
 
 TEST(Spelling, KeyWithPrefixOrUnderscoreLeadsToTheName) {
-  const std::string path = ::testing::TempDir() + "/prefix.json";
+  const std::string path = testing::own_path("prefix");
   for (const char* key : {"--strata-device-memory", "strata-device-memory", "device_memory", "--device-memory"}) {
-    std::ofstream(path) << "{\"" << key << "\": 1}";
+    testing::write_new(path, "{\"" + std::string(key) + "\": 1}");
     EXPECT_THAT(refusal({"--strata-config", path}), HasSubstr("the nearest is --strata-device-memory;"));
   }
+  std::filesystem::remove(path);
 }
 
 TEST(EditDistance, CountsSlips) {
