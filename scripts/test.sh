@@ -14,15 +14,17 @@ esac
 
 bash scripts/install_dependencies.sh build test bench
 
-# Sanitizers run what is new in them: suites that are slow in the release build stay there, and matrices take a share.
+# Sanitizer builds leave out what is labelled slow, and take a share of the large matrices: another one for each commit.
 sanitizer_share=8
+STRATA_TEST_SEED=${STRATA_TEST_SEED:-$(git rev-parse --short=12 HEAD 2>/dev/null || echo 0)}
+export STRATA_TEST_SEED
 ran=0
 failed=0
 broken=()
 summary=()
 
 run_preset() {
-  local preset=$1 began=$SECONDS status=0 closing of=0 fell=0
+  local preset=$1 began=$SECONDS status=0 closing of=0 fell=0 skipped=0
   echo "== $preset: build"
   if ! bash scripts/build.sh "$preset"; then
     broken+=("$preset does not build")
@@ -41,17 +43,18 @@ run_preset() {
     broken+=("$preset ran no tests")
     return
   fi
+  skipped=$(grep -c ' (Skipped)$' "build/$preset-test.log") || true
   read -r fell of < <(sed -E 's/.*passed, ([0-9]+) tests failed out of ([0-9]+)/\1 \2/' <<<"$closing")
   ran=$((ran + of))
   failed=$((failed + fell))
   [ "$status" -eq 0 ] || [ "$fell" -gt 0 ] || broken+=("ctest ended with status $status in $preset")
-  summary+=("$preset: $((of - fell)) of $of tests passed in $((SECONDS - began)) s")
+  summary+=("$preset: $((of - fell)) of $of tests passed ($skipped skipped) in $((SECONDS - began)) s")
 }
 
 for preset in "${presets[@]}"; do run_preset "$preset"; done
 
 echo
-[ ${#summary[@]} -eq 0 ] || printf '%s\n' "${summary[@]}"
+[ ${#summary[@]} -eq 0 ] || printf '%s\n' "${summary[@]}" "matrices shared out by STRATA_TEST_SEED=$STRATA_TEST_SEED"
 if [ ${#broken[@]} -gt 0 ]; then
   printf 'not run: %s\n' "${broken[@]}"
   exit 1
