@@ -16,9 +16,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -58,9 +56,10 @@ bool eventually(const std::function<bool()>& holds, double deadline_s) {
   return true;
 }
 
+// Not through a stream: what /proc says of a process that ends meanwhile is an error there.
 std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const detail::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file ? content(file.get()) : std::string();
 }
 
 struct ProcessState {
@@ -172,6 +171,10 @@ void Program::type(const std::string& keys) const {
 bool alive(pid_t pid) {
   const std::optional<ProcessState> state = state_of(pid);
   return state && state->letter != 'Z' && state->letter != 'X';
+}
+
+bool wait_until_dead(pid_t pid, double deadline_s) {
+  return eventually([&] { return !alive(pid); }, deadline_s);
 }
 
 std::vector<pid_t> children_of(pid_t pid) {

@@ -46,6 +46,7 @@ class Program {
 };
 
 bool alive(pid_t pid);  // there, and no zombie
+bool wait_until_dead(pid_t pid, double deadline_s);
 std::vector<pid_t> children_of(pid_t pid);
 
 // Once there are `count` of them; fewer when that takes longer than ten seconds.
