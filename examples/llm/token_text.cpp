@@ -1,0 +1,92 @@
+#include "token_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cross_entropy.h"
+
+namespace llm {
+
+namespace {
+
+// splitmix64 (Steele, Lea, Flood, OOPSLA 2014): each value of `state` gives one well mixed number.
+std::uint64_t mix(std::uint64_t state) {
+  state += 0x9E3779B97F4A7C15u;
+  state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
+  state = (state ^ (state >> 27)) * 0x94D049BB133111EBu;
+  return state ^ (state >> 31);
+}
+
+std::vector<std::int32_t> read_tokens(const std::filesystem::path& file, TokenKind kind) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (!stream) throw std::invalid_argument(fmt::format("--data '{}' cannot be read", file.string()));
+  std::vector<std::int32_t> tokens;
+  if (kind == TokenKind::bytes) {
+    tokens.reserve(bytes.size());
+    for (const char byte : bytes) tokens.push_back(static_cast<unsigned char>(byte));
+    return tokens;
+  }
+  if (bytes.size() % 2 != 0) {
+    throw std::invalid_argument(fmt::format("--data '{}' has an odd number of bytes: no u16 tokens", file.string()));
+  }
+  tokens.reserve(bytes.size() / 2);
+  for (std::size_t i = 0; i < bytes.size(); i += 2) {
+    tokens.push_back(static_cast<unsigned char>(bytes[i]) | static_cast<unsigned char>(bytes[i + 1]) << 8);
+  }
+  return tokens;
+}
+
+}  // namespace
+
+TokenText::TokenText(const std::filesystem::path& file, TokenKind kind, std::int64_t vocab_size, std::size_t seq)
+    : tokens_(read_tokens(file, kind)), seq_(seq) {
+  constexpr std::size_t held_out_divisor = 20;
+  const std::size_t needed = 2 * (seq + 1);
+  if (tokens_.size() < needed) {
+    throw std::invalid_argument(fmt::format("--data '{}' has {} tokens: sequences of {} need at least {}",
+                                            file.string(), tokens_.size(), seq, needed));
+  }
+  const auto largest = std::max_element(tokens_.begin(), tokens_.end());
+  if (*largest >= vocab_size) {
+    throw std::invalid_argument(fmt::format("--data '{}' holds token {} at position {}: the vocabulary has {}",
+                                            file.string(), *largest, largest - tokens_.begin(), vocab_size));
+  }
+  training_count_ = tokens_.size() - std::max(tokens_.size() / held_out_divisor, seq + 1);
+}
+
+void TokenText::fill_training(std::uint64_t seed, const MicroBatchIndex& index, std::size_t batch,
+                              SequenceBatch& out) const {
+  out.tokens.resize(batch * seq_);
+  out.targets.resize(batch * seq_);
+  std::uint64_t state = mix(seed);
+  state = mix(state ^ index.step);
+  state = mix(state ^ index.micro_batch);
+  state = mix(state ^ static_cast<std::uint64_t>(index.world_size));
+  state = mix(state ^ static_cast<std::uint64_t>(index.rank));
+  for (std::size_t row = 0; row < batch; ++row) {
+    const std::size_t start = mix(state + row) % (training_count_ - seq_);
+    const auto from = tokens_.begin() + static_cast<std::ptrdiff_t>(start);
+    std::copy_n(from, seq_, out.tokens.begin() + static_cast<std::ptrdiff_t>(row * seq_));
+    std::copy_n(from + 1, seq_, out.targets.begin() + static_cast<std::ptrdiff_t>(row * seq_));
+  }
+}
+
+std::size_t TokenText::held_out_count() const { return (tokens_.size() - training_count_ - 1) / seq_; }
+
+void TokenText::fill_held_out(std::size_t first, std::size_t batch, SequenceBatch& out) const {
+  out.tokens.assign(batch * seq_, 0);
+  out.targets.assign(batch * seq_, ignored_target);
+  for (std::size_t row = 0; row < batch && first + row < held_out_count(); ++row) {
+    const auto from = tokens_.begin() + static_cast<std::ptrdiff_t>(training_count_ + (first + row) * seq_);
+    std::copy_n(from, seq_, out.tokens.begin() + static_cast<std::ptrdiff_t>(row * seq_));
+    std::copy_n(from + 1, seq_, out.targets.begin() + static_cast<std::ptrdiff_t>(row * seq_));
+  }
+}
+
+}  // namespace llm
