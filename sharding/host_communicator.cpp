@@ -78,7 +78,7 @@ void HostCommunicator::all_gather(const void* source, void* target, std::size_t 
   const std::size_t own_offset = static_cast<std::size_t>(rank()) * shard_bytes;
   std::byte* own = static_cast<std::byte*>(target) + own_offset;
   std::size_t moved_bytes = 0;
-  if (source != own) stream_copy(own, source, shard_bytes);
+  if (source != own) large_copy(own, source, shard_bytes);
   if (place.sharing == Sharing::common) {
     if (source != own) moved_bytes = shard_bytes;
   } else {
@@ -87,7 +87,7 @@ void HostCommunicator::all_gather(const void* source, void* target, std::size_t 
     for (int step = 1; step < size(); ++step) {
       const int peer = (rank() + step) % size();
       const std::size_t offset = static_cast<std::size_t>(peer) * shard_bytes;
-      stream_copy(static_cast<std::byte*>(target) + offset, place.of_rank(peer) + offset, shard_bytes);
+      large_copy(static_cast<std::byte*>(target) + offset, place.of_rank(peer) + offset, shard_bytes);
       moved_bytes += shard_bytes;
     }
   }

@@ -4,6 +4,7 @@
 #include <hwy/foreach_target.h>  // first: it includes this file once per target
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -34,15 +35,16 @@ namespace strata::sharding {
 
 HWY_EXPORT(StreamLines);
 
+void large_copy(void* target, const void* source, std::size_t bytes) {
+  if (bytes >= stream_copy_bytes) return stream_copy(target, source, bytes);
+  if (bytes != 0) std::memcpy(target, source, bytes);
+}
+
 void stream_copy(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0) return;
-  if (bytes < stream_copy_bytes) {
-    std::memcpy(target, source, bytes);
-    return;
-  }
   auto* to = static_cast<std::uint8_t*>(target);
   const auto* from = static_cast<const std::uint8_t*>(source);
-  const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % 64;
+  const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(to) % 64, bytes);
   const std::size_t line_count = (bytes - head) / 64;
   const std::size_t tail = head + 64 * line_count;
   std::memcpy(to, from, head);
