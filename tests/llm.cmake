@@ -1,6 +1,7 @@
 # The decoder of examples/llm; not built where the examples are not.
 if(STRATA_EXAMPLES)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
-  strata_test(llm_test unit/llm/golden_decoder_test.cpp unit/llm/reference_decoder_test.cpp support/golden.cpp)
+  strata_test(llm_test unit/llm/golden_decoder_test.cpp unit/llm/golden_training_test.cpp
+              unit/llm/reference_decoder_test.cpp support/golden.cpp)
   target_link_libraries(llm_test PRIVATE llm_model)
 endif()
