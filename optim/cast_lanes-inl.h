@@ -84,9 +84,10 @@ HWY_INLINE std::size_t overflow_count(D d, hn::Vec<D> values) {
   if constexpr (dtype != Dtype::f16) return 0;
   const SignedBits<D> i;
   const auto magnitude = magnitude_bits(d, values);
-  const auto beyond = hn::Gt(magnitude, hn::Set(i, static_cast<std::int32_t>(detail::f16_overflow_bits - 1)));
+  const auto fits = hn::Lt(magnitude, hn::Set(i, static_cast<std::int32_t>(detail::f16_overflow_bits)));
+  if (HWY_LIKELY(hn::AllTrue(i, fits))) return 0;
   const auto finite = hn::Lt(magnitude, hn::Set(i, static_cast<std::int32_t>(detail::f32_infinity_bits)));
-  return hn::CountTrue(i, hn::And(beyond, finite));
+  return hn::CountTrue(i, hn::AndNot(fits, finite));
 }
 
 template <Dtype dtype, class D>

@@ -62,13 +62,17 @@ HWY_INLINE hn::Vec<D> update_lanes(D d, const Rule& rule, const UpdatePiece& pie
     float* const second_at = piece.moments[1] + first;
     V second = hn::LoadU(d, second_at);
     rule.apply(d, gradient, master, moment, second);
-    hn::StoreU(one_nan(d, second), d, second_at);
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(master)))) second = one_nan(d, second);
+    hn::StoreU(second, d, second_at);
   } else {
     static_assert(Rule::moment_count == 1);
     rule.apply(d, gradient, master, moment);
   }
-  hn::StoreU(one_nan(d, moment), d, moment_at);
-  master = one_nan(d, master);
+  if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(master)))) {
+    moment = one_nan(d, moment);
+    master = one_nan(d, master);
+  }
+  hn::StoreU(moment, d, moment_at);
   hn::StoreU(master, d, master_at);
   return master;
 }
@@ -139,7 +143,8 @@ UpdateOutcome one_pass_from(const Rule& rule, const UpdatePiece& piece) {
   }
 }
 
-// A Rule has `gradient_scale`, `moment_count` (1 or 2) and `apply(d, scaled gradient, master&, moment&...)`.
+// A Rule has `gradient_scale`, `moment_count` (1 or 2) and `apply(d, scaled gradient, master&, moment&...)`, after
+// which the master is NaN wherever a moment is: so one look for NaN serves all.
 template <class Rule>
 UpdateOutcome one_pass(const Rule& rule, const UpdatePiece& piece) {
   if (piece.gradient_dtype == Dtype::f32) return one_pass_from<Dtype::f32>(rule, piece);
