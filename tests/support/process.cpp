@@ -34,6 +34,8 @@ void require(bool holds, const char* what) {
 detail::UniqueFd nameless_file(const char* name) {
   detail::UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
   require(static_cast<bool>(file), "memfd_create");
+  // Several processes write at once, and the shared position of such a file is not guarded.
+  require(::fcntl(file.get(), F_SETFL, O_APPEND) == 0, "fcntl");
   return file;
 }
 
