@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "optim/publish.h"
 #include "support/each_simd_target.h"
 #include "support/golden.h"
 #include "support/mxcsr_scope.h"
@@ -184,31 +183,6 @@ TEST(Cast, writes_what_it_is_given_and_no_more) {
           ASSERT_EQ(target[i].bits, i >= first && i < first + count ? 0x3FC0 : 0x1234);
         }
       }
-    }
-  });
-}
-
-TEST(Publish, rounds_as_the_scalar_casts_and_counts_overflow) {
-  for_each_simd_target([] {
-    std::vector<float> masters;
-    for (std::size_t i = 0; i < 103; ++i) masters.push_back(static_cast<float>(i) * 700.7f - 1.0f);
-    masters[5] = from_bits(0xFF800001);
-    masters[6] = std::numeric_limits<float>::infinity();
-    std::uint64_t beyond = 0;
-    for (const float value : masters) beyond += std::isfinite(value) && std::fabs(value) >= 65520.0f ? 1 : 0;
-    ASSERT_GT(beyond, 0u);
-
-    std::vector<bf16> as_bf16(masters.size());
-    std::vector<f16> as_f16(masters.size());
-    std::vector<float> as_f32(masters.size());
-    EXPECT_EQ(optim::publish(masters, as_bf16.data(), Dtype::bf16).published_overflow_count, 0u);
-    EXPECT_EQ(optim::publish(masters, as_f16.data(), Dtype::f16).published_overflow_count, beyond);
-    EXPECT_EQ(optim::publish(masters, as_f32.data(), Dtype::f32).published_overflow_count, 0u);
-    EXPECT_EQ(bits_of(masters[5]), f32_nan_bits);
-    for (std::size_t i = 0; i < masters.size(); ++i) {
-      ASSERT_EQ(as_bf16[i].bits, to_bf16(masters[i]).bits);
-      ASSERT_EQ(as_f16[i].bits, to_f16(masters[i]).bits);
-      ASSERT_EQ(bits_of(as_f32[i]), bits_of(masters[i]));
     }
   });
 }
