@@ -50,6 +50,13 @@ HWY_INLINE VF32 LoadWide(const bf16* from) {
   return hn::BitCast(F32(), hn::ShiftLeft<16>(bits));
 }
 
+// Shared memory has small pages, at whose ends the hardware's own prefetch stops. Harmless beyond the end of the
+// source.
+HWY_INLINE void PrefetchAhead(const void* at) {
+  constexpr std::uintptr_t ahead_bytes = 2048;
+  hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(reinterpret_cast<std::uintptr_t>(at) + ahead_bytes));
+}
+
 // One leaf at `first`. kSources: 1, 2, or 0 for as many as there are. Returns its sum of squares.
 template <typename T, int kSources, ReduceMode kMode, bool kStream>
 HWY_INLINE double ReduceLeaf(const ReduceSource* sources, std::size_t source_count, std::size_t first,
@@ -63,7 +70,10 @@ HWY_INLINE double ReduceLeaf(const ReduceSource* sources, std::size_t source_cou
   for (VF64& lane : squares) lane = hn::Zero(d64);
   const std::size_t end = first + norm_leaf_count;
   for (std::size_t i = first; i < end;) {
-    // A turn is 16 elements, so that each of the lane vectors is met in its place.
+    // A turn is 16 elements: a line of f32, and each of the lane vectors is met in its place.
+    for (std::size_t k = 0; k < (kSources == 0 ? source_count : kSources); ++k) {
+      PrefetchAhead(static_cast<const T*>(sources[k].elements) + i);
+    }
     for (std::size_t v = 0; v < 16 / step; ++v, i += step) {
       VF32 sum = term(0, i);
       if constexpr (kSources == 2) sum = hn::Add(sum, term(1, i));
