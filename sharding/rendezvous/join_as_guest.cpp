@@ -118,14 +118,11 @@ class Guest {
     JoinMessage message;
     for (;;) {
       switch (receive_message(host_.get(), message)) {
-        case Arrival::message:
-          return message_or_failure(std::move(message));
-        case Arrival::closed:
-          return std::nullopt;
+        case Arrival::message: return message_or_failure(std::move(message));
+        case Arrival::closed: return std::nullopt;
         case Arrival::garbage:
           throw Error(ErrorCode::mismatch, "rank 0 sent what is no message of this version's join");
-        case Arrival::nothing_yet:
-          break;
+        case Arrival::nothing_yet: break;
       }
       if (!wait_for(host_.get(), POLLIN, due)) {
         throw Error(ErrorCode::peer_lost,

@@ -84,8 +84,7 @@ bool read_body(JoinMessage& message, const std::byte* body, std::size_t bytes) {
       if (bytes > text_bytes_max) return false;
       message.text.assign(reinterpret_cast<const char*>(body), bytes);
       return true;
-    default:
-      return bytes == 0;
+    default: return bytes == 0;
   }
 }
 
