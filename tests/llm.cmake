@@ -4,4 +4,5 @@ if(STRATA_EXAMPLES)
   strata_test(llm_test unit/llm/golden_decoder_test.cpp unit/llm/golden_training_test.cpp
               unit/llm/reference_decoder_test.cpp support/golden.cpp)
   target_link_libraries(llm_test PRIVATE llm_model)
+  target_compile_definitions(llm_test PRIVATE "HWY_DISABLED_TARGETS=(HWY_AVX3_DL|HWY_SSSE3)")  # as in the model
 endif()

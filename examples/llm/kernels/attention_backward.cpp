@@ -28,14 +28,14 @@ struct Blocks {  // queries [query, query + rows) against keys [key, key + key_b
 };
 
 // c (query_block, key_block) = a (query_block, dim) times a block of panels, where the diagonal leaves anything.
-inline void block_product(const Blocks& at, const float* a, std::size_t a_stride, const float* panels, std::size_t dim,
+inline void block_product(const Blocks& at, const float* a, std::size_t stride, const float* panels, std::size_t dim,
                           float* c) {
   const std::size_t width = panel_columns(), lanes = hn::Lanes(Lanes());
   for (std::size_t panel = 0; panel < key_block; panel += width) {
     for (std::size_t r = 0; r < at.rows; r += tile_rows) {
       if (at.key + panel >= at.row_end(r)) continue;
       const std::size_t vectors = (std::min(width, at.row_end(r) - at.key - panel) + lanes - 1) / lanes;
-      tile_of<Write::store>(vectors, {a + r * a_stride, a_stride, 1}, panels + (at.key + panel) * dim, width, dim,
+      tile_of<Write::store>(vectors, {a + r * stride, stride, 1}, panels + (at.key + panel) * stride, width, dim,
                             c + r * key_block + panel, key_block);
     }
   }
@@ -148,7 +148,7 @@ void backward_group(const Attention<A>& pass, std::size_t index, float* scratch)
   const std::size_t sequence = index / shape.kv_heads, kv_head = index % shape.kv_heads;
   const std::size_t group = shape.heads / shape.kv_heads, dim = shape.head_dim, half = dim / 2;
   pack_keys_and_values(pass, sequence, kv_head, at);
-  transpose_to_panels(at.values, at.padded_seq, at.padded_dim, dim, at.value_panels);
+  transpose_to_panels(at.values, at.padded_seq, at.padded_dim, at.value_panels);
   fill_zero(at.dkeys, at.padded_seq * at.padded_dim);
   fill_zero(at.dvalues, at.padded_seq * at.padded_dim);
   for (std::size_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {

@@ -31,8 +31,8 @@ inline void score_rows(std::size_t first_query, std::size_t row_count, std::size
       if (panel >= row_end) continue;
       const std::size_t vectors = (std::min(width, row_end - panel) + lanes - 1) / lanes;
       const Operand a{at.queries + r * at.padded_dim, at.padded_dim, 1};
-      tile_of<Write::store>(vectors, a, at.key_panels + panel * dim, width, dim, at.scores + r * at.padded_seq + panel,
-                            at.padded_seq);
+      tile_of<Write::store>(vectors, a, at.key_panels + panel * at.padded_dim, width, dim,
+                            at.scores + r * at.padded_seq + panel, at.padded_seq);
     }
   }
 }

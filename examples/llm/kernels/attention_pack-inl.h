@@ -33,7 +33,7 @@ void pack_keys_and_values(const Attention<A>& pass, std::size_t sequence, std::s
                at.keys + t * at.padded_dim);
     copy_row(row + shape.kv_heads * dim, dim, at.values + t * at.padded_dim);
   }
-  transpose_to_panels(at.keys, at.padded_seq, at.padded_dim, dim, at.key_panels);
+  transpose_to_panels(at.keys, at.padded_seq, at.padded_dim, at.key_panels);
 }
 
 template <class A>

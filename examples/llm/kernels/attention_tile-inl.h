@@ -21,8 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace llm {
 namespace HWY_NAMESPACE {
 
-// Sixteen sums of 32 registers with AVX-512, eight of 16 elsewhere.
-constexpr int tile_vectors = HWY_MAX_BYTES >= 64 ? 4 : 2;
+// Sixteen sums of 32 registers with AVX-512, eight of 16 elsewhere; without vectors four, as panels are packed by fours.
+constexpr int tile_vectors = HWY_MAX_BYTES >= 64 || HWY_TARGET == HWY_SCALAR ? 4 : 2;
 inline std::size_t panel_columns() { return tile_vectors * hn::Lanes(Lanes()); }
 
 struct Operand {  // element (r, k) at data[r * row_stride + k * column_stride]
@@ -124,16 +124,36 @@ void scale_row(const float* source, std::size_t count, float scale, A* target) {
   }
 }
 
-// rows (count, stride) to panels: panel p holds columns [p w, (p + 1) w) of the transpose, (head_dim, w) each.
-inline void transpose_to_panels(const float* rows, std::size_t count, std::size_t stride, std::size_t head_dim,
-                                float* panels) {
+// to (4, 4) with row stride `width` = the transpose of from (4, 4) with row stride `stride`.
+#if HWY_TARGET == HWY_SCALAR
+inline void transpose_four(const float* from, std::size_t stride, float* to, std::size_t width) {
+  for (std::size_t r = 0; r < 4; ++r) {
+    for (std::size_t k = 0; k < 4; ++k) to[k * width + r] = from[r * stride + k];
+  }
+}
+#else
+inline void transpose_four(const float* from, std::size_t stride, float* to, std::size_t width) {
+  const hn::Full128<float> d;
+  const hn::Repartition<double, decltype(d)> d64;
+  const auto pairs = [&](auto a) { return hn::BitCast(d64, a); };
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + stride);
+  const auto r2 = hn::LoadU(d, from + 2 * stride), r3 = hn::LoadU(d, from + 3 * stride);
+  const auto low01 = pairs(hn::InterleaveLower(d, r0, r1)), low23 = pairs(hn::InterleaveLower(d, r2, r3));
+  const auto high01 = pairs(hn::InterleaveUpper(d, r0, r1)), high23 = pairs(hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, low01, low23)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23)), d, to + width);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, high01, high23)), d, to + 2 * width);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23)), d, to + 3 * width);
+}
+#endif
+
+// rows (count, stride) to panels: panel p holds columns [p w, (p + 1) w) of the transpose, (stride, w) each. Both
+// extents are multiples of four.
+inline void transpose_to_panels(const float* rows, std::size_t count, std::size_t stride, float* panels) {
   const std::size_t width = panel_columns();
-  for (std::size_t first = 0; first < count; first += width) {
-    float* panel = panels + first * head_dim;
-    for (std::size_t j = 0; j < width; ++j) {
-      const float* row = rows + (first + j) * stride;
-      for (std::size_t k = 0; k < head_dim; ++k) panel[k * width + j] = row[k];
-    }
+  for (std::size_t j = 0; j < count; j += 4) {
+    float* to = panels + j / width * width * stride + j % width;
+    for (std::size_t k = 0; k < stride; k += 4) transpose_four(rows + j * stride + k, stride, to + k * width, width);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plain_memory.h"
+#include "support/each_simd_target.h"
 
 namespace llm::test {
 namespace {
@@ -107,10 +108,12 @@ TEST_P(Sizes, MatchTheReference) {
   options.batch = size.batch;
   options.seq = size.seq;
   PlainModel model(config, options, values);
-  EXPECT_NEAR(model.run(batch.tokens, batch.targets, size.batch).mean, want, 1e-6 * want);
-  for (const auto& [name, gradient] : reference.gradients()) {
-    EXPECT_LE(error_of(model.gradient(name), gradient), 2e-5) << name;
-  }
+  strata::test::for_each_simd_target([&] {
+    EXPECT_NEAR(model.run(batch.tokens, batch.targets, size.batch).mean, want, 1e-6 * want);
+    for (const auto& [name, gradient] : reference.gradients()) {
+      EXPECT_LE(error_of(model.gradient(name), gradient), 2e-5) << name;
+    }
+  });
 }
 
 // bf16 products: operands and most activations have 8 bits, an error of 2^-9 = 0.2 % each, a few of which meet in a
@@ -130,10 +133,111 @@ TEST_P(Sizes, Bf16StaysWithinItsRoundings) {
   auto reference = reference_of<double>(config, rounded);
   const double want = reference.forward(batch.tokens, batch.targets, size.batch);
   reference.backward();
-  EXPECT_NEAR(model.run(batch.tokens, batch.targets, size.batch).mean, want, 5e-3 * want);
-  for (const auto& [name, gradient] : reference.gradients()) {
-    EXPECT_LE(error_of(model.gradient(name), gradient), 0.05) << name;
+  strata::test::for_each_simd_target([&] {
+    EXPECT_NEAR(model.run(batch.tokens, batch.targets, size.batch).mean, want, 5e-3 * want);
+    for (const auto& [name, gradient] : reference.gradients()) {
+      EXPECT_LE(error_of(model.gradient(name), gradient), 0.05) << name;
+    }
+  });
+}
+
+// Parameters of 16 bits with f32 products are widened, exactly: all is as with f32 parameters of the same values, but
+// for the order of sums where widened matrices lie side by side.
+TEST(WidenedDecoder, IsAsWithF32) {
+  const Size size{"", 31, 20, 13, 2, 5, 1, 6, true, 2, 7};
+  const Config config = to_config(size);
+  const Batch batch(size, 5);
+  omp_set_num_threads(1);
+  for (const strata::Dtype dtype : {strata::Dtype::bf16, strata::Dtype::f16}) {
+    DecoderOptions options;
+    options.batch = size.batch;
+    options.seq = size.seq;
+    options.parameters = dtype;
+    PlainModel narrow(config, options, random_parameters(config, 7));
+    std::map<std::string, std::vector<float>, std::less<>> values;
+    for (const auto& [name, unused] : random_parameters(config, 7)) values[name] = narrow.parameters.values(name);
+    options.parameters = strata::Dtype::f32;
+    PlainModel wide(config, options, values);
+    const double want = wide.run(batch.tokens, batch.targets, size.batch).mean;
+    EXPECT_NEAR(narrow.run(batch.tokens, batch.targets, size.batch).mean, want, 1e-6 * want);
+    for (const auto& [name, unused] : values) {
+      const std::vector<float> gradient = wide.gradient(name);
+      EXPECT_LE(error_of(narrow.gradient(name), {gradient.begin(), gradient.end()}), 5e-6) << name;
+    }
   }
+}
+
+// Gradient leases of 16 bits hold the f32 gradients rounded once; a loss scale multiplies them.
+TEST(NarrowGradients, AreRoundedOnce) {
+  const Size size{"", 31, 20, 13, 2, 5, 1, 6, false, 2, 7};
+  const Config config = to_config(size);
+  const Batch batch(size, 5);
+  omp_set_num_threads(1);
+  DecoderOptions options;
+  options.batch = size.batch;
+  options.seq = size.seq;
+  PlainModel wide(config, options, random_parameters(config, 7));
+  wide.run(batch.tokens, batch.targets, size.batch, 1024);
+  PlainModel plain(config, options, random_parameters(config, 7));
+  plain.run(batch.tokens, batch.targets, size.batch);
+  for (const strata::Dtype dtype : {strata::Dtype::bf16, strata::Dtype::f16}) {
+    options.gradients = dtype;
+    PlainModel narrow(config, options, random_parameters(config, 7));
+    narrow.run(batch.tokens, batch.targets, size.batch, 1024);
+    const float half_ulp = dtype == strata::Dtype::bf16 ? 0x1p-9f : 0x1p-12f;
+    for (const auto& [name, unused] : random_parameters(config, 7)) {
+      const std::vector<float> got = narrow.gradient(name), want = wide.gradient(name), unscaled = plain.gradient(name);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        EXPECT_NEAR(got[i], want[i], 2 * half_ulp * std::abs(want[i]) + 0x1p-25f) << name;
+        EXPECT_NEAR(unscaled[i] * 1024, want[i], 1e-4f * std::abs(want[i]) + 1e-5f) << name;
+      }
+    }
+  }
+}
+
+// What is not finite must not be hidden by a kernel: it has to reach the loss or a gradient.
+TEST(NonFinite, ReachesLossAndGradients) {
+  const Size size{"", 31, 20, 13, 2, 5, 1, 6, false, 2, 7};
+  const Config config = to_config(size);
+  Batch batch(size, 5);
+  DecoderOptions options;
+  options.batch = size.batch;
+  options.seq = size.seq;
+  for (const float bad : {NAN, INFINITY}) {
+    for (const auto& [name, unused] : random_parameters(config, 7)) {
+      if (name == embed_name) continue;  // may be a row that no token reads
+      auto values = random_parameters(config, 7);
+      values[name][values[name].size() / 2] = bad;
+      PlainModel model(config, options, values);
+      bool finite = std::isfinite(model.run(batch.tokens, batch.targets, size.batch).mean);
+      for (const auto& [tensor, none] : values) {
+        for (const float value : model.gradient(tensor)) finite = finite && std::isfinite(value);
+      }
+      EXPECT_FALSE(finite) << name << " " << bad;
+    }
+  }
+}
+
+TEST(DecoderArguments, AreChecked) {
+  const Size size{"", 31, 20, 13, 2, 5, 1, 6, false, 2, 7};
+  const Config config = to_config(size);
+  const Batch batch(size, 5);
+  DecoderOptions options;
+  options.batch = size.batch;
+  options.seq = size.seq;
+  PlainModel model(config, options, random_parameters(config, 7));
+  std::vector<std::int32_t> tokens = batch.tokens;
+  EXPECT_THROW(model.forward(std::span(tokens).first(3), 2), std::invalid_argument);
+  EXPECT_THROW(model.forward(std::vector<std::int32_t>(16), 2), std::invalid_argument) << "longer than planned";
+  tokens[1] = 31;
+  EXPECT_THROW(model.forward(tokens, 2), std::invalid_argument);
+  tokens[1] = -1;
+  EXPECT_THROW(model.forward(tokens, 2), std::invalid_argument);
+  std::vector<std::int32_t> targets = batch.targets;
+  targets[0] = 31;
+  EXPECT_THROW(model.run(batch.tokens, targets, 2), std::invalid_argument);
+  options.operand = strata::Dtype::bf16;
+  EXPECT_THROW(make_decoder(config, options), std::invalid_argument) << "bf16 products of f32 parameters";
 }
 
 INSTANTIATE_TEST_SUITE_P(Decoder, Sizes,
