@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 constexpr std::array<std::size_t, 6> sizes_mib{1, 4, 16, 32, 64, 128};
-constexpr std::size_t most_bytes = sizes_mib.back() * mib;
+constexpr std::size_t buffer_bytes = 256 * mib;
 constexpr std::size_t timed_bytes = 64 * mib;  // small sizes are repeated, so that the clock has something to see
 
 std::size_t of(int rank) { return static_cast<std::size_t>(rank); }
@@ -41,56 +41,70 @@ class RankAtWork {
  public:
   explicit RankAtWork(Communicator& communicator)
       : communicator_(communicator),
-        shared_(communicator.allocate(most_bytes, Sharing::per_rank)),
-        common_(communicator.allocate(most_bytes, Sharing::common)),
-        source_(most_bytes),
-        target_(most_bytes),
-        norms_(most_bytes / 4 / 256) {
-    const std::span<float> gradients{reinterpret_cast<float*>(shared_.bytes().data()), most_bytes / 4};
+        ranks_(of(communicator.size())),
+        shared_(communicator.allocate(buffer_bytes, Sharing::per_rank)),
+        common_(communicator.allocate(buffer_bytes, Sharing::common)),
+        source_(buffer_bytes),
+        target_(buffer_bytes),
+        norms_(buffer_bytes / 4 / norm_leaf_count) {
+    const std::span<float> gradients{reinterpret_cast<float*>(shared_.bytes().data()), buffer_bytes / 4};
     for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = 1e-3f * static_cast<float>(i % 1009);
   }
 
   Paired reduce_scatter(std::size_t bytes) {
-    const std::size_t shard_count = bytes / 4 / of(communicator_.size());
-    return measure(bytes, (bytes + bytes / of(communicator_.size())) / 2, target_.bytes().data(), [&] {
-      communicator_.reduce_scatter(shared_.bytes().data(), shard_count, Dtype::f32,
-                                   {.accumulator = target_.as<float>().first(shard_count),
-                                    .weight = 2,
-                                    .leaf_norms = std::span(norms_).first((shard_count + 255) / 256)},
-                                   {});
+    const std::size_t shard_count = bytes / 4 / ranks_;
+    const auto act = [this, shard_count](std::size_t window) {
+      communicator_.reduce_scatter(
+          shared_.bytes().data() + window, shard_count, Dtype::f32,
+          {.accumulator = {reinterpret_cast<float*>(target_.bytes().data() + window), shard_count},
+           .weight = 2,
+           .leaf_norms = std::span(norms_).first(shard_count / norm_leaf_count)},
+          {});
+    };
+    return measure(bytes, act, [this, bytes](std::size_t window) {
+      copy(target_.bytes().data() + window, window, (bytes + bytes / ranks_) / 2);
     });
   }
 
   Paired all_gather(std::size_t bytes) {
-    const std::size_t shard_bytes = bytes / of(communicator_.size());
-    std::byte* own = common_.bytes().data() + of(communicator_.rank()) * shard_bytes;
-    return measure(bytes, shard_bytes, own, [&] {
-      communicator_.all_gather(source_.bytes().data(), common_.bytes().data(), shard_bytes / 2, Dtype::bf16, {});
+    const std::size_t shard_bytes = bytes / ranks_;
+    const auto act = [this, shard_bytes](std::size_t window) {
+      communicator_.all_gather(source_.bytes().data() + window, common_.bytes().data() + window, shard_bytes / 2,
+                               Dtype::bf16, {});
+    };
+    return measure(bytes, act, [this, shard_bytes](std::size_t window) {
+      copy(common_.bytes().data() + window + of(communicator_.rank()) * shard_bytes, window, shard_bytes);
     });
   }
 
  private:
-  // The ruler reads `copy_bytes` and writes as many.
-  template <class Act>
-  Paired measure(std::size_t bytes, std::size_t copy_bytes, std::byte* copy_target, const Act& act) {
+  void copy(std::byte* target, std::size_t window, std::size_t bytes) {
+    sharding::stream_copy(target, source_.bytes().data() + window, bytes);
+    communicator_.barrier({});
+  }
+
+  // Windows are given as offsets in the buffers.
+  template <class Act, class Ruler>
+  Paired measure(std::size_t bytes, const Act& act, const Ruler& ruler) {
     const std::size_t repeats = std::max<std::size_t>(timed_bytes / bytes, 1);
-    const auto repeated = [&](const auto& once) {
+    const auto timed_rounds = [&](const auto& once, std::size_t& window) {
       communicator_.barrier({});
-      return timed_s([&] {
-               for (std::size_t i = 0; i < repeats; ++i) once();
-             }) /
-             static_cast<double>(repeats);
+      const double round_s = timed_s([&] {
+        for (std::size_t i = 0; i < repeats; ++i) {
+          once(window);
+          window = (window + bytes) % buffer_bytes;
+        }
+      });
+      return round_s / static_cast<double>(repeats);
     };
-    return measure_timed_pairs([&] { return repeated(act); },
-                               [&] {
-                                 return repeated([&] {
-                                   sharding::stream_copy(copy_target, source_.bytes().data(), copy_bytes);
-                                   communicator_.barrier({});
-                                 });
-                               });
+    std::size_t act_window = 0;
+    std::size_t ruler_window = 0;
+    return measure_timed_pairs([&] { return timed_rounds(act, act_window); },
+                               [&] { return timed_rounds(ruler, ruler_window); });
   }
 
   Communicator& communicator_;
+  const std::size_t ranks_;
   const ExchangeBlock shared_;
   const ExchangeBlock common_;
   const offload::PrivateMemory source_;
