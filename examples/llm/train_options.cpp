@@ -33,6 +33,7 @@ strata::Dtype TrainOptions::operand(strata::Dtype parameters) const {
 void add_train_flags(CLI::App& app, TrainOptions& options) {
   static const std::map<std::string, TokenKind> kinds = {{"bytes", TokenKind::bytes}, {"u16", TokenKind::u16}};
   constexpr std::size_t extent_most = std::size_t{1} << 20;
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   auto* preset_flag = app.add_option("--preset", options.preset_name, "tiny, demo, 124m or smollm2")
                           ->check(CLI::IsMember({"tiny", "demo", "124m", "smollm2"}))
                           ->capture_default_str();
