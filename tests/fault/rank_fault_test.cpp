@@ -88,7 +88,7 @@ TEST_F(Launched, killed_rank_is_named_by_all_survivors_within_a_second) {
   for (const std::size_t victim : {1U, 0U, 3U}) {
     for (const std::string act : {"loop", "engine"}) {
       start(4, {act});
-      ASSERT_TRUE(run_->wait_for_output(act == "loop" ? "round 1\nround 1\n" : "step 1\nstep 1\n"));
+      ASSERT_TRUE(run_->wait_for_output(act == "loop" ? "round 1\n" : "step 1\n", ranks_.size()));
       const Stopwatch watch;
       ::kill(rank(victim), SIGKILL);
       for (std::size_t other = 0; other < 4; ++other) {
@@ -108,7 +108,7 @@ TEST_F(Launched, killed_rank_is_named_by_all_survivors_within_a_second) {
 TEST_F(Launched, frozen_rank_is_named_within_the_timeout) {
   for (const std::string act : {"loop", "engine"}) {
     start(3, {act, "--strata-timeout", "2"});
-    ASSERT_TRUE(run_->wait_for_output(act == "loop" ? "round 1\nround 1\n" : "step 1\nstep 1\n"));
+    ASSERT_TRUE(run_->wait_for_output(act == "loop" ? "round 1\n" : "step 1\n", ranks_.size()));
     const Stopwatch watch;
     ::kill(rank(1), SIGSTOP);
     EXPECT_TRUE(wait_until_dead(rank(0), 3.5));
@@ -147,7 +147,7 @@ TEST_F(Launched, another_order_is_an_error_on_all_ranks_that_names_both_calls) {
 
 TEST_F(Launched, killed_launcher_takes_the_ranks_with_it) {
   start(3, {"engine"});
-  ASSERT_TRUE(run_->wait_for_output("step 1\nstep 1\nstep 1\n"));
+  ASSERT_TRUE(run_->wait_for_output("step 1\n", 3));
   run_->signal(SIGKILL);
   EXPECT_EQ(run_->wait(), 128 + SIGKILL);
   for (const pid_t pid : ranks_) EXPECT_TRUE(wait_until_dead(pid, 2));

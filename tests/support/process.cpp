@@ -162,12 +162,18 @@ std::string Program::output() {
 
 std::string Program::errors() { return content(errors_.get()); }
 
-bool Program::wait_for_output(const std::string& text, double deadline_s) {
-  return eventually([&] { return output().find(text) != std::string::npos; }, deadline_s);
+bool Program::wait_for_output(const std::string& text, std::size_t count) {
+  return eventually([&] { return occurrences(output(), text) >= count; }, 10);
 }
 
 void Program::type(const std::string& keys) const {
   require(::write(terminal_.get(), keys.data(), keys.size()) == static_cast<ssize_t>(keys.size()), "write to terminal");
+}
+
+std::size_t occurrences(const std::string& text, const std::string& word) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
 }
 
 bool alive(pid_t pid) {

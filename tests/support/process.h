@@ -33,8 +33,8 @@ class Program {
 
   std::string output();  // so far; with a controlling terminal all that it showed
   std::string errors();
-  bool wait_for_output(const std::string& text, double deadline_s = 10);
-  void type(const std::string& keys) const;  // REQUIRES a controlling terminal
+  bool wait_for_output(const std::string& text, std::size_t count = 1);  // false when it is not there in ten seconds
+  void type(const std::string& keys) const;                              // REQUIRES a controlling terminal
 
  private:
   pid_t pid_ = -1;
@@ -44,6 +44,8 @@ class Program {
   detail::UniqueFd terminal_;
   std::string shown_;
 };
+
+std::size_t occurrences(const std::string& text, const std::string& word);
 
 bool alive(pid_t pid);  // there, and no zombie
 bool wait_until_dead(pid_t pid, double deadline_s);
