@@ -218,6 +218,21 @@ TEST(NonFinite, ReachesLossAndGradients) {
   }
 }
 
+// As many tokens in sequences four times as long: only a thread's block of scores and packed head grow with T, not T x
+// T.
+TEST(Workspace, GrowsWithTokensNotWithTheirSquare) {
+  omp_set_num_threads(2);
+  const auto bytes_of = [](std::size_t batch, std::size_t seq) {
+    DecoderOptions options;
+    options.batch = batch;
+    options.seq = seq;
+    return make_decoder(preset("tiny"), options)->workspace_bytes();
+  };
+  const std::size_t bytes = bytes_of(8, 1024), longer = bytes_of(2, 4096);
+  EXPECT_GT(longer, bytes);
+  EXPECT_LT(longer, bytes + (std::size_t{8} << 20)) << "one 4,096 x 4,096 matrix of scores has 64 MiB";
+}
+
 TEST(DecoderArguments, AreChecked) {
   const Size size{"", 31, 20, 13, 2, 5, 1, 6, false, 2, 7};
   const Config config = to_config(size);
@@ -247,7 +262,8 @@ INSTANTIATE_TEST_SUITE_P(Decoder, Sizes,
                                          Size{"head_dim_128", 9, 16, 8, 1, 1, 1, 128, false, 2, 33},
                                          Size{"whole_blocks", 16, 32, 48, 2, 4, 2, 16, true, 2, 64},
                                          Size{"past_a_block", 16, 16, 16, 1, 3, 3, 8, false, 3, 65},
-                                         Size{"many_rows", 7, 8, 8, 1, 2, 1, 4, false, 9, 130}),
+                                         Size{"many_rows", 7, 8, 8, 1, 2, 1, 4, false, 9, 130},
+                                         Size{"long_sequence", 16, 8, 8, 1, 2, 1, 8, false, 1, 1000}),
                          [](const auto& info) { return std::string(info.param.what); });
 
 }  // namespace
