@@ -13,10 +13,10 @@ namespace strata::sharding {
 struct JoinedRanks {
   int rank = 0;
   int size = 1;
-  detail::UniqueFd segment;                    // memfd, empty so far (length 0): the communicator grows it
-  std::vector<detail::UniqueFd> peer_pidfds;   // by rank; empty at `rank`
-  std::vector<int> peer_pids;                  // by rank, for messages
-  detail::UniqueFd door;                       // rank 0's: keeps the job's name taken for as long as it is open
+  detail::UniqueFd segment;                   // memfd, empty so far (length 0): the communicator grows it
+  std::vector<detail::UniqueFd> peer_pidfds;  // by rank; empty at `rank`
+  std::vector<int> peer_pids;                 // by rank, for messages
+  detail::UniqueFd door;                      // rank 0's: keeps the job's name taken for as long as it is open
 };
 
 // A rank's end of a shared-memory job between processes. Every rank calls it with the same deadlines.
