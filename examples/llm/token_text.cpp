@@ -7,6 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "kernels/cross_entropy.h"
 
@@ -42,6 +43,23 @@ std::vector<std::int32_t> read_tokens(const std::filesystem::path& file, TokenKi
   return tokens;
 }
 
+// Moves the last `held_out` / `pieces` tokens of each of as many parts behind all others, in order, so that what is
+// held out comes from everywhere in the text: a book's end is written in another tone than its beginning.
+void move_held_out_back(std::vector<std::int32_t>& tokens, std::size_t held_out, std::size_t pieces) {
+  std::vector<std::int32_t> training, back;
+  training.reserve(tokens.size());
+  back.reserve(held_out);
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const std::size_t end = tokens.size() * (piece + 1) / pieces;
+    const std::size_t begin = tokens.size() * piece / pieces;
+    const std::size_t cut = end - (held_out * (piece + 1) / pieces - held_out * piece / pieces);
+    training.insert(training.end(), tokens.data() + begin, tokens.data() + cut);
+    back.insert(back.end(), tokens.data() + cut, tokens.data() + end);
+  }
+  training.insert(training.end(), back.begin(), back.end());
+  tokens = std::move(training);
+}
+
 }  // namespace
 
 TokenText::TokenText(const std::filesystem::path& file, TokenKind kind, std::int64_t vocab_size, std::size_t seq)
@@ -57,7 +75,12 @@ TokenText::TokenText(const std::filesystem::path& file, TokenKind kind, std::int
     throw std::invalid_argument(fmt::format("--data '{}' holds token {} at position {}: the vocabulary has {}",
                                             file.string(), *largest, largest - tokens_.begin(), vocab_size));
   }
-  training_count_ = tokens_.size() - std::max(tokens_.size() / held_out_divisor, seq + 1);
+  constexpr std::size_t pieces_most = 64;
+  constexpr std::size_t sequences_a_piece = 4;
+  const std::size_t held_out = std::max(tokens_.size() / held_out_divisor, seq + 1);
+  move_held_out_back(tokens_, held_out,
+                     std::clamp<std::size_t>(held_out / (sequences_a_piece * (seq + 1)), 1, pieces_most));
+  training_count_ = tokens_.size() - held_out;
 }
 
 void TokenText::fill_training(std::uint64_t seed, const MicroBatchIndex& index, std::size_t batch,

@@ -23,8 +23,9 @@ struct MicroBatchIndex {
 
 class TokenText {
  public:
-  // Reads the file; its last part (a twentieth, at least one sequence) is held out. Throws std::invalid_argument when
-  // it cannot be read, is shorter than two sequences and their targets, or holds a token of vocab_size or more.
+  // Reads the file. A twentieth of it, at least one sequence, is held out: the last part of each of up to 64 equal
+  // parts, each at least four sequences long (a short text: its end). Throws std::invalid_argument when it cannot be
+  // read, is shorter than two sequences and their targets, or holds a token of vocab_size or more.
   TokenText(const std::filesystem::path& file, TokenKind kind, std::int64_t vocab_size, std::size_t seq);
 
   // B sequences of the training part at positions drawn from (seed, index) alone.
@@ -39,7 +40,7 @@ class TokenText {
   std::size_t seq() const { return seq_; }
 
  private:
-  std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> tokens_;  // training, then held out
   std::size_t seq_ = 0;
   std::size_t training_count_ = 0;
 };

@@ -74,6 +74,30 @@ TEST_F(TokenTextTest, TrainingNeverReadsWhatIsHeldOut) {
   for (std::size_t i = 16; i < 32; ++i) EXPECT_EQ(batch.targets[i], ignored_target) << "behind the last sequence";
 }
 
+// Each token is its own position.
+TEST_F(TokenTextTest, HeldOutPiecesComeFromEverywhere) {
+  const std::filesystem::path file = testing::TempDir() + "token_text_parts_" + std::to_string(::getpid());
+  {
+    std::ofstream stream(file, std::ios::binary);
+    for (std::uint16_t i = 0; i < 50000; ++i) stream.write(reinterpret_cast<const char*>(&i), 2);
+  }
+  files_.push_back(file);
+  const TokenText text(file, TokenKind::u16, 65536, 38);  // 2,500 held out: 16 pieces of 156 or 157
+  ASSERT_EQ(text.held_out().size(), 2500u);
+  std::set<std::int32_t> held(text.held_out().begin(), text.held_out().end());
+  EXPECT_EQ(held.size(), 2500u);
+  for (int part = 0; part < 16; ++part) {
+    EXPECT_TRUE(held.contains(50000 * (part + 1) / 16 - 1));
+    EXPECT_TRUE(held.contains(50000 * (part + 1) / 16 - 156));
+    EXPECT_FALSE(held.contains(50000 * (part + 1) / 16 - 158));
+  }
+  SequenceBatch batch;
+  for (std::uint64_t step = 0; step < 500; ++step) {
+    text.fill_training(1, {step, 0, 0, 1}, 4, batch);
+    for (const std::int32_t target : batch.targets) ASSERT_FALSE(held.contains(target));
+  }
+}
+
 TEST_F(TokenTextTest, WideTokensAreLittleEndian) {
   const TokenText text(write(5000, 2), TokenKind::u16, 512, 16);
   SequenceBatch batch;
