@@ -214,7 +214,7 @@ HWY_EXPORT(ReduceWholeLeaves);
 namespace {
 
 // A shard that the caches would not keep until its update is written past them.
-constexpr std::size_t stream_bytes = std::size_t{1} << 20;
+constexpr std::size_t stream_bytes = std::size_t{256} << 10;
 
 bool streams(const ReduceJob& job) {
   if (job.count * sizeof(float) < stream_bytes || reinterpret_cast<std::uintptr_t>(job.accumulator) % 64 != 0)

@@ -5,7 +5,7 @@
 
 namespace strata::sharding {
 
-inline constexpr std::size_t stream_copy_bytes = std::size_t{1} << 20;
+inline constexpr std::size_t stream_copy_bytes = std::size_t{256} << 10;
 
 // Like memcpy; from `stream_copy_bytes` on, past the caches.
 void large_copy(void* target, const void* source, std::size_t bytes);

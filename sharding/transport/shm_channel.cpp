@@ -53,12 +53,7 @@ void ShmChannel::open_call(CallHeader header) {
   if (failure_) throw Error(*failure_);
   if (job_->abort_state.load(std::memory_order_acquire) != 0) throw_abort();
   RankControl& own = ranks_[rank_];
-  // A rank that has not looked for a while (a long computation, or stopped itself) cannot tell who fell silent
-  // meanwhile.
   const std::int64_t now_ns = monotonic_ns();
-  silent_until_ns_ =
-      now_ns - own.beat_ns.load(std::memory_order_relaxed) > silence_ns_.load(std::memory_order_relaxed) / 2 ? now_ns
-                                                                                                             : 0;
   beat();
   header.sequence = ++sequence_;
   own.headers[sequence_ % header_ring_count] = header;
@@ -88,14 +83,7 @@ int ShmChannel::first_missing(Word word, std::uint64_t goal) const {
 
 void ShmChannel::await(Word word, std::uint64_t goal) {
   if (first_missing(word, goal) < 0 || spin(word, goal)) return;
-  const std::int64_t now_ns = monotonic_ns();
-  sleep_until_there({word, goal, now_ns, now_ns, was_silent(now_ns) ? now_ns : silent_until_ns_});
-}
-
-// A rank that has not looked for a while (a long computation, or stopped itself) cannot tell who fell silent meanwhile.
-bool ShmChannel::was_silent(std::int64_t now_ns) const {
-  return now_ns - ranks_[rank_].beat_ns.load(std::memory_order_relaxed) >
-         silence_ns_.load(std::memory_order_relaxed) / 2;
+  sleep_until_there({word, goal, monotonic_ns()});
 }
 
 // Spinning pays while the peers run and come soon. Where it was in vain the next one is shorter, so that a process with
@@ -116,7 +104,7 @@ bool ShmChannel::spin(Word word, std::uint64_t goal) {
   return false;
 }
 
-void ShmChannel::sleep_until_there(Wait wait) {
+void ShmChannel::sleep_until_there(const Wait& wait) {
   for (;;) {
     // Looked at before the words: who aborts after comparing has seen this rank's peers post, and then so does this
     // rank.
@@ -136,12 +124,11 @@ void ShmChannel::sleep_until_there(Wait wait) {
   }
 }
 
-void ShmChannel::check_peers(Wait& wait) {
+void ShmChannel::check_peers(const Wait& wait) {
   const std::int64_t now_ns = monotonic_ns();
   const std::int64_t silence_ns = silence_ns_.load(std::memory_order_relaxed);
   const std::int64_t call_ns = call_ns_.load(std::memory_order_relaxed);
-  if (now_ns - wait.seen_ns > silence_ns / 2) wait.since_ns = now_ns;  // was stopped, as its peers may have been
-  wait.seen_ns = now_ns;
+  const std::int64_t awake_since_ns = awake_since_ns_.load(std::memory_order_acquire);
   const auto own_call = [this] { return describe(header_of(rank_)); };
   for (int rank = 0; rank < size_; ++rank) {
     const RankControl& peer = ranks_[rank];
@@ -149,7 +136,7 @@ void ShmChannel::check_peers(Wait& wait) {
     if (rank == rank_ || (peer.*wait.word).load(std::memory_order_acquire) >= wait.goal) continue;
     if (left) lose(rank, fmt::format("rank {} has left, while rank {} waits for it in {}", rank, rank_, own_call()));
     const std::int64_t beat_ns = peer.beat_ns.load(std::memory_order_acquire);
-    const std::int64_t heard_ns = std::max(beat_ns == 0 ? wait.begin_ns : beat_ns, wait.since_ns);
+    const std::int64_t heard_ns = std::max(beat_ns, awake_since_ns);
     if (now_ns - heard_ns > silence_ns) {
       lose(rank, fmt::format("rank {} has given no sign of life for {:.1f} s, while rank {} waits for it in {}", rank,
                              to_s(now_ns - heard_ns), rank_, own_call()));
@@ -227,7 +214,16 @@ void ShmChannel::abort(int rank, std::string_view cause) noexcept {
   ring();
 }
 
-void ShmChannel::beat() noexcept { ranks_[rank_].beat_ns.store(monotonic_ns(), std::memory_order_release); }
+// A rank that was silent itself (a long computation, a stopped job) cannot tell who else fell silent meanwhile: from
+// here on it counts anew.
+void ShmChannel::beat() noexcept {
+  std::atomic<std::int64_t>& own_ns = ranks_[rank_].beat_ns;
+  const std::int64_t now_ns = monotonic_ns();
+  const bool was_silent =
+      now_ns - own_ns.load(std::memory_order_acquire) > silence_ns_.load(std::memory_order_relaxed) / 2;
+  if (was_silent) awake_since_ns_.store(now_ns, std::memory_order_release);
+  own_ns.store(now_ns, std::memory_order_release);
+}
 
 void ShmChannel::set_deadlines(const Deadlines& deadlines) {
   silence_ns_.store(to_ns(deadlines.silence_s), std::memory_order_relaxed);

@@ -60,16 +60,13 @@ class ShmChannel {
     Word word;
     std::uint64_t goal;
     std::int64_t begin_ns;
-    std::int64_t seen_ns;   // when this rank last looked at its peers
-    std::int64_t since_ns;  // silence of peers counts from here at the earliest
   };
 
   int first_missing(Word word, std::uint64_t goal) const;  // -1: all are there
   void await(Word word, std::uint64_t goal);
-  bool was_silent(std::int64_t now_ns) const;
   bool spin(Word word, std::uint64_t goal);
-  void sleep_until_there(Wait wait);
-  void check_peers(Wait& wait);
+  void sleep_until_there(const Wait& wait);
+  void check_peers(const Wait& wait);
   void ring();
   void compare_headers();
   [[noreturn]] void lose(int rank, const std::string& cause);
@@ -82,10 +79,10 @@ class ShmChannel {
   RankControl* ranks_ = nullptr;
   std::uint64_t sequence_ = 0;
   std::uint64_t arrivals_ = 0;
-  std::int64_t silent_until_ns_ = 0;  // when this rank came to the call after a silence of its own; else 0
   std::int64_t spin_ns_ = 0;
   std::int64_t spin_ns_max_ = 0;
   std::optional<Error> failure_;
+  std::atomic<std::int64_t> awake_since_ns_{0};  // silence of peers counts from here at the earliest
   std::atomic<std::int64_t> silence_ns_;
   std::atomic<std::int64_t> call_ns_;
   std::atomic<std::int64_t> peer_wait_ns_{0};

@@ -24,6 +24,7 @@
 #include "sharding/exchange_arena.h"
 #include "sharding/joined_ranks.h"
 #include "sharding/stream_copy.h"
+#include "sharding/transport/futex.h"
 #include "support/process_fork.h"
 
 namespace strata::bench {
@@ -44,6 +45,7 @@ class RankAtWork {
         ranks_(of(communicator.size())),
         shared_(communicator.allocate(buffer_bytes, Sharing::per_rank)),
         common_(communicator.allocate(buffer_bytes, Sharing::common)),
+        times_(communicator.allocate(2 * sizeof(std::int64_t) * ranks_, Sharing::common)),
         source_(buffer_bytes),
         target_(buffer_bytes),
         norms_(buffer_bytes / 4 / norm_leaf_count) {
@@ -83,19 +85,31 @@ class RankAtWork {
     communicator_.barrier({});
   }
 
+  // With more ranks than cores, ranks begin and end at different times.
+  double from_first_to_last_s(std::int64_t begin_ns, std::int64_t end_ns) {
+    const std::array<std::int64_t, 2> own{-begin_ns, end_ns};
+    communicator_.all_gather(own.data(), times_.bytes().data(), own.size(), Dtype::u64, {});
+    std::array<std::int64_t, 2> most = own;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const auto* of_rank = reinterpret_cast<const std::int64_t*>(times_.bytes().data()) + 2 * rank;
+      for (const std::size_t i : {0, 1}) most[i] = std::max(most[i], of_rank[i]);
+    }
+    communicator_.barrier({});
+    return 1e-9 * static_cast<double>(most[0] + most[1]);
+  }
+
   // Windows are given as offsets in the buffers.
   template <class Act, class Ruler>
   Paired measure(std::size_t bytes, const Act& act, const Ruler& ruler) {
     const std::size_t repeats = std::max<std::size_t>(timed_bytes / bytes, 1);
     const auto timed_rounds = [&](const auto& once, std::size_t& window) {
       communicator_.barrier({});
-      const double round_s = timed_s([&] {
-        for (std::size_t i = 0; i < repeats; ++i) {
-          once(window);
-          window = (window + bytes) % buffer_bytes;
-        }
-      });
-      return round_s / static_cast<double>(repeats);
+      const std::int64_t begin_ns = sharding::monotonic_ns();
+      for (std::size_t i = 0; i < repeats; ++i) {
+        once(window);
+        window = (window + bytes) % buffer_bytes;
+      }
+      return from_first_to_last_s(begin_ns, sharding::monotonic_ns()) / static_cast<double>(repeats);
     };
     std::size_t act_window = 0;
     std::size_t ruler_window = 0;
@@ -107,6 +121,7 @@ class RankAtWork {
   const std::size_t ranks_;
   const ExchangeBlock shared_;
   const ExchangeBlock common_;
+  const ExchangeBlock times_;
   const offload::PrivateMemory source_;
   const offload::PrivateMemory target_;
   std::vector<double> norms_;
