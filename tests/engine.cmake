@@ -9,3 +9,4 @@ foreach(name unit/engine/engine_test world/equivalence_test world/engine_failure
   strata_test(${program} ${name}.cpp TIMEOUT 300)
   target_link_libraries(${program} PRIVATE toy_model)
 endforeach()
+target_sources(allocation_test PRIVATE support/allocation_count.cpp)

@@ -1,35 +1,10 @@
 // Nothing on the step path allocates after the first step: on no thread of any rank.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <barrier>
-#include <cstdlib>
-#include <new>
 
+#include "support/allocation_count.h"
 #include "support/toy_model.h"
-
-namespace {
-std::atomic<bool> counting{false};
-std::atomic<std::uint64_t> counted{0};
-
-void* counted_allocation(std::size_t bytes, std::size_t alignment) {
-  if (counting.load(std::memory_order_relaxed)) counted.fetch_add(1, std::memory_order_relaxed);
-  void* memory = alignment > alignof(std::max_align_t)
-                     ? std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
-                     : std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted_allocation(bytes, 0); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted_allocation(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace strata::test {
 namespace {
@@ -58,6 +33,7 @@ TEST(StepPath, allocates_nothing_after_the_first_step) {
   for (const int ranks : {1, 2}) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const ReducePolicy policy : {ReducePolicy::micro_batch, ReducePolicy::step}) {
+        std::uint64_t counted = 0;
         std::barrier together(ranks);
         const auto errors = on_each_rank(ranks, [&](int rank, Communicator& world) {
           Options options;
@@ -70,18 +46,15 @@ TEST(StepPath, allocates_nothing_after_the_first_step) {
           });
           for (int step = 0; step < 2; ++step) train_step(engine);
           together.arrive_and_wait();
-          if (rank == 0) {
-            counted = 0;
-            counting = true;
-          }
+          if (rank == 0) start_counting_allocations();
           together.arrive_and_wait();
           for (int step = 0; step < 3; ++step) train_step(engine);
           together.arrive_and_wait();
-          if (rank == 0) counting = false;
+          if (rank == 0) counted = stop_counting_allocations();
           together.arrive_and_wait();
         });
         for (const std::string& error : errors) EXPECT_EQ(error, "");
-        EXPECT_EQ(counted.load(), 0u) << "stage " << stage << ", ranks " << ranks;
+        EXPECT_EQ(counted, 0u) << "stage " << stage << ", ranks " << ranks;
       }
     }
   }
