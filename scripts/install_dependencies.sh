@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages_of() {
   case "$1" in
-    build) echo g++ cmake ninja-build pkg-config libhwy-dev libdnnl-dev libfmt-dev nlohmann-json3-dev libcli11-dev ;;
+    build) echo g++ cmake ninja-build pkg-config libhwy-dev libdnnl-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev ;;
     test) echo libgtest-dev libgmock-dev python3 clang-format git procps ;;
     bench) echo libgtest-dev libgmock-dev python3 ;;
     demo) echo bible-kjv ;;
