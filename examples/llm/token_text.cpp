@@ -102,11 +102,12 @@ void TokenText::fill_training(std::uint64_t seed, const MicroBatchIndex& index, 
 
 std::size_t TokenText::held_out_count() const { return (tokens_.size() - training_count_ - 1) / seq_; }
 
-void TokenText::fill_held_out(std::size_t first, std::size_t batch, SequenceBatch& out) const {
+void TokenText::fill_held_out(std::size_t first, std::size_t batch, std::size_t spread, SequenceBatch& out) const {
   out.tokens.assign(batch * seq_, 0);
   out.targets.assign(batch * seq_, ignored_target);
-  for (std::size_t row = 0; row < batch && first + row < held_out_count(); ++row) {
-    const auto from = tokens_.begin() + static_cast<std::ptrdiff_t>(training_count_ + (first + row) * seq_);
+  for (std::size_t row = 0; row < batch && first + row < spread; ++row) {
+    const std::size_t sequence = (first + row) * held_out_count() / spread;
+    const auto from = tokens_.begin() + static_cast<std::ptrdiff_t>(training_count_ + sequence * seq_);
     std::copy_n(from, seq_, out.tokens.begin() + static_cast<std::ptrdiff_t>(row * seq_));
     std::copy_n(from + 1, seq_, out.targets.begin() + static_cast<std::ptrdiff_t>(row * seq_));
   }

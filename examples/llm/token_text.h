@@ -31,8 +31,9 @@ class TokenText {
   // B sequences of the training part at positions drawn from (seed, index) alone.
   void fill_training(std::uint64_t seed, const MicroBatchIndex& index, std::size_t batch, SequenceBatch& out) const;
 
-  // Sequences [first, first + B) of the held-out part, which follow one another; behind the last one all is ignored.
-  void fill_held_out(std::size_t first, std::size_t batch, SequenceBatch& out) const;
+  // Numbers [first, first + B) of `spread` held-out sequences that lie evenly over all of them; behind the last one all
+  // is ignored. REQUIRES spread <= held_out_count().
+  void fill_held_out(std::size_t first, std::size_t batch, std::size_t spread, SequenceBatch& out) const;
   std::size_t held_out_count() const;  // sequences
 
   std::span<const std::int32_t> held_out() const { return std::span(tokens_).subspan(training_count_); }

@@ -116,7 +116,7 @@ class Trainer {
     progress_.show(state);
   }
 
-  // Mean loss of the first held-out sequences, shared out over the ranks.
+  // Mean loss of held-out sequences from everywhere in the text, shared out over the ranks.
   double evaluate() {
     const auto evaluation = engine_.evaluation();
     const std::size_t sequences = std::min(options_.eval_sequences, text_.held_out_count());
@@ -124,7 +124,7 @@ class Trainer {
     double sum = 0;
     std::size_t count = 0;
     for (std::size_t first = 0; first < sequences; first += a_round) {
-      text_.fill_held_out(first + static_cast<std::size_t>(rank_) * options_.batch, options_.batch, batch_);
+      text_.fill_held_out(first + static_cast<std::size_t>(rank_) * options_.batch, options_.batch, sequences, batch_);
       const LossSum loss = pass_.evaluate(batch_, options_.batch);
       sum += loss.mean * static_cast<double>(loss.count);
       count += loss.count;

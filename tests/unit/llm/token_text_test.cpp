@@ -68,10 +68,22 @@ TEST_F(TokenTextTest, TrainingNeverReadsWhatIsHeldOut) {
     text.fill_training(1, {step, 0, 0, 1}, 4, batch);
     for (const std::int32_t target : batch.targets) ASSERT_LT(target, 183);
   }
-  text.fill_held_out(0, 2, batch);
+  text.fill_held_out(0, 2, 1, batch);
   EXPECT_EQ(batch.tokens[0], 183);
   EXPECT_EQ(batch.targets[15], 199);
   for (std::size_t i = 16; i < 32; ++i) EXPECT_EQ(batch.targets[i], ignored_target) << "behind the last sequence";
+}
+
+TEST_F(TokenTextTest, AnEvaluationSpreadsOverAllThatIsHeldOut) {
+  const TokenText text(write(200 * 20), TokenKind::bytes, 256, 16);  // 200 tokens held out
+  ASSERT_EQ(text.held_out_count(), 12u);
+  SequenceBatch whole, spread;
+  text.fill_held_out(0, 12, 12, whole);
+  text.fill_held_out(0, 4, 4, spread);
+  for (std::size_t row = 0; row < 4; ++row) EXPECT_EQ(spread.tokens[row * 16], whole.tokens[row * 3 * 16]);
+  text.fill_held_out(3, 2, 4, spread);
+  EXPECT_EQ(spread.tokens[0], whole.tokens[9 * 16]);
+  EXPECT_EQ(spread.targets[16], ignored_target) << "behind the last one";
 }
 
 // Each token is its own position.
