@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-steps=${1:-600}
+steps=${1:-400}
 budget=128MiB
 
 bash scripts/install_dependencies.sh build test bench demo
@@ -21,5 +21,5 @@ fi
 
 echo "training on $(wc -c <"$folder/bible.txt") bytes of text; 16 bytes of state a parameter, unsharded: 161 MB; budget of a rank: $budget"
 exec build/release/bin/strata run -n 2 -- \
-  build/release/bin/llm train --preset demo --data "$folder/bible.txt" --steps "$steps" --batch 4 --seq 256 --seed 1 \
+  build/release/bin/llm train --preset demo --data "$folder/bible.txt" --steps "$steps" --batch 4 --seq 256 --lr 0.002 --seed 1 \
   --log "$folder/log.jsonl" --strata-stage 3 --strata-device-memory "$budget"
