@@ -42,10 +42,13 @@ std::uint32_t choose_chunk(const Options& options, std::uint64_t budget_bytes, s
 }
 
 [[noreturn]] void refuse_budget(const Plan& plan) {
-  throw Error(ErrorCode::out_of_budget,
-              fmt::format("--strata-device-memory is {} for each rank, but these units need at least {}: raise it to "
-                          "that, shard further (--strata-stage, more ranks), or lower --strata-leases.\n{}",
-                          format_bytes(plan.device_budget_bytes), format_bytes(plan.least_device_bytes), plan.table()));
+  throw Error(
+      ErrorCode::out_of_budget,
+      fmt::format(
+          "--strata-device-memory is {} for each rank, but these units need at least {} ({} bytes): raise it to "
+          "that, shard further (--strata-stage, more ranks), or lower --strata-leases.\n{}",
+          format_bytes(plan.device_budget_bytes), format_bytes(plan.least_device_bytes), plan.least_device_bytes,
+          plan.table()));
 }
 
 }  // namespace

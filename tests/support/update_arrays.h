@@ -90,26 +90,16 @@ class UpdateArrays {
   static float difficult(std::mt19937& random, float size) {
     const float ordinary = size * std::normal_distribution<float>()(random);
     switch (random() % 24) {
-      case 0:
-        return 0.0f;
-      case 1:
-        return -0.0f;
-      case 2:
-        return std::bit_cast<float>(static_cast<std::uint32_t>(random() % 0x800000));  // denormal
-      case 3:
-        return ordinary * 1e-20f;
-      case 4:
-        return ordinary * 1e17f;
-      case 5:
-        return ordinary * 1e30f;
-      case 6:
-        return ordinary * 65'504.0f;  // about where f16 ends
-      case 7:
-        return -std::numeric_limits<float>::infinity();
-      case 8:
-        return std::bit_cast<float>(0x7F800001u | static_cast<std::uint32_t>(random() % 2) << 31);  // NaN
-      default:
-        return ordinary;
+      case 0: return 0.0f;
+      case 1: return -0.0f;
+      case 2: return std::bit_cast<float>(static_cast<std::uint32_t>(random() % 0x800000));  // denormal
+      case 3: return ordinary * 1e-20f;
+      case 4: return ordinary * 1e17f;
+      case 5: return ordinary * 1e30f;
+      case 6: return ordinary * 65'504.0f;  // about where f16 ends
+      case 7: return -std::numeric_limits<float>::infinity();
+      case 8: return std::bit_cast<float>(0x7F800001u | static_cast<std::uint32_t>(random() % 2) << 31);  // NaN
+      default: return ordinary;
     }
   }
 

@@ -21,7 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace llm {
 namespace HWY_NAMESPACE {
 
-// Sixteen sums of 32 registers with AVX-512, eight of 16 elsewhere; without vectors four, as panels are packed by fours.
+// Sixteen sums of 32 registers with AVX-512, eight of 16 elsewhere; without vectors four, as panels are packed by
+// fours.
 constexpr int tile_vectors = HWY_MAX_BYTES >= 64 || HWY_TARGET == HWY_SCALAR ? 4 : 2;
 inline std::size_t panel_columns() { return tile_vectors * hn::Lanes(Lanes()); }
 
