@@ -203,6 +203,7 @@ TEST(Launcher, SameSignalWithinASecondCountsOnce) {
 }
 
 TEST(Launcher, KeyAtTheTerminalArrivesOnce) {
+  if (!test::has_terminals()) GTEST_SKIP() << "no pseudo-terminals here: /dev/pts is not mounted";
   ProgramSetup setup = clean();
   setup.terminal = test::Terminal::controlling;
   Program run(ranks_of(2, listener), setup);

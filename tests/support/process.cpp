@@ -103,6 +103,8 @@ void change_environment(const std::vector<std::string>& entries) {
 
 }  // namespace
 
+bool has_terminals() { return static_cast<bool>(detail::UniqueFd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC))); }
+
 Program::Program(const std::vector<std::string>& words, const ProgramSetup& setup)
     : output_(nameless_file("output")), errors_(nameless_file("errors")) {
   const detail::UniqueFd input = nameless_file("input");

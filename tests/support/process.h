@@ -12,6 +12,8 @@ namespace strata::test {
 
 enum class Terminal { none, controlling };
 
+bool has_terminals();  // a bare container may have none
+
 struct ProgramSetup {
   std::vector<std::string> environment;  // "NAME=value", beside this process's; "NAME" alone takes it away
   std::string input;
