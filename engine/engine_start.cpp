@@ -123,10 +123,14 @@ void start(EngineContext& context, std::vector<Unit> units, std::shared_ptr<cons
   context.optimizer = std::move(optimizer);
   context.communicator = &communicator;
   context.options = options;
+  if (options.help) throw Error(ErrorCode::ended, "--strata-help asks for this alone\n" + options_help());
   check_arguments(context);
   communicator.set_deadlines({options.timeout_s, options.call_timeout_s});
   compare_settings(communicator, settings_text(context.units, *context.optimizer, context.options));
   make_common_plan(context);
+  if (options.plan_only) {
+    throw Error(ErrorCode::ended, "--strata-plan asks for the plan alone\n" + context.plan.table());
+  }
   take_memory(context);
   cut_memory(context);
   group_runs(context);

@@ -10,6 +10,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::corruption: return "corruption";
     case ErrorCode::peer_lost: return "peer_lost";
     case ErrorCode::mismatch: return "mismatch";
+    case ErrorCode::ended: return "ended";
     case ErrorCode::unsupported: return "unsupported";
   }
   return "?";

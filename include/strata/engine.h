@@ -71,7 +71,9 @@ struct StepReport {
 class Engine {
  public:
   // Collective. Allocates what plan() says and nothing later. `communicator` must outlive the engine.
-  // Throws invalid_argument, out_of_budget (with the plan's table), mismatch (naming the setting that differs).
+  // Throws invalid_argument, out_of_budget (with the plan's table), mismatch (naming the setting that differs), and
+  // `ended` with the plan's table or options_help() where the options ask for that alone and the program has not seen
+  // to it.
   Engine(std::vector<Unit> units, std::shared_ptr<const Optimizer> optimizer, Communicator& communicator,
          const Options& options = {});
   ~Engine();  // does not wait for peers; under an exception it tells them, and they get peer_lost at once

@@ -14,6 +14,7 @@ enum class ErrorCode {
   corruption,        // bytes are not what was written: go back to a checkpoint
   peer_lost,         // a rank died, fell silent, left or failed; the text names it: restart the job
   mismatch,          // ranks made different calls or have different settings; the text names both sides
+  ended,             // nothing is wrong: --strata-plan or --strata-help asked for no more than the text
   unsupported,       // not in this build or not on this machine; the text names the build option
 };
 

@@ -104,6 +104,18 @@ TEST(EngineCalls, refuse_a_budget_that_is_too_small) {
       AllOf(HasSubstr("out_of_budget"), HasSubstr("at least"), HasSubstr("KiB"), HasSubstr("master and moments")));
 }
 
+TEST(EngineCalls, a_plan_is_shown_and_nothing_is_taken) {
+  const auto world = solo_world();
+  Options options;
+  options.plan_only = true;
+  EXPECT_THAT(error_of([&] { Engine engine(toy_units(), adamw(), *world, options); }),
+              AllOf(HasSubstr("ended: --strata-plan"), HasSubstr("master and moments"), HasSubstr("total")));
+  options = {};
+  options.help = true;
+  EXPECT_THAT(error_of([&] { Engine engine(toy_units(), adamw(), *world, options); }),
+              AllOf(HasSubstr("ended: --strata-help"), HasSubstr("--strata-stage")));
+}
+
 class EveryStage : public testing::TestWithParam<int> {
  protected:
   Options options() const {
