@@ -1,5 +1,7 @@
 #include "engine/context.h"
 
+#include "engine/stopwatch.h"
+
 namespace strata::engine {
 
 std::byte* EngineMemory::published() const {
@@ -13,6 +15,17 @@ std::byte* EngineMemory::grad_slots() const {
 std::byte* EngineMemory::accumulators() const {
   return accumulators_exchange.bytes().empty() ? accumulators_private.bytes().data()
                                                : accumulators_exchange.bytes().data();
+}
+
+double EngineContext::timed_wait(const Event& event) {
+  if (event.ready()) {
+    event.wait();  // throws if it has failed
+    return 0;
+  }
+  const WaitWatch watch(*communicator);
+  event.wait();
+  peer_waited_s += watch.peer_s();
+  return watch.seconds();
 }
 
 void EngineContext::note_call(std::string_view act, std::size_t unit) {

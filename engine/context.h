@@ -46,6 +46,11 @@ struct EngineContext {
   std::unique_ptr<Lane> comm_lane;  // declared behind what its acts use
   std::unique_ptr<Lane> update_lane;
 
+  double peer_waited_s = 0;  // the caller, for peers that had not come, since the last step; part of its other waits
+
+  // The caller waits for the event; seconds, 0 when it was ready.
+  double timed_wait(const Event& event);
+
   int rank() const { return communicator->rank(); }
   int world_size() const { return communicator->size(); }
 

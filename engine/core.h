@@ -87,7 +87,6 @@ class EngineCore {
   std::uint64_t applied_count_ = 0;
   std::uint64_t skipped_count_ = 0;
   std::uint64_t moved_bytes_before_ = 0;
-  double peer_wait_s_before_ = 0;
   int exceptions_at_start_ = 0;
 };
 

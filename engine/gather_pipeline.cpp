@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <strata/detail/assert.h>
-#include "engine/stopwatch.h"
 
 namespace strata::engine {
 
@@ -29,8 +28,8 @@ const std::byte* GatherPipeline::gather(std::size_t unit) {
   context_.note_call("gather", unit);
   schedule_->note(unit);
   if (context_.options.stage < 3) {
-    update_waited_s += timed_wait(state.updated);
-    waited_s += timed_wait(state.ready);
+    update_waited_s += context_.timed_wait(state.updated);
+    waited_s += context_.timed_wait(state.ready);
     residency_.hold(unit);
     return state.published;
   }
@@ -42,8 +41,8 @@ const std::byte* GatherPipeline::gather(std::size_t unit) {
   residency_.hold(unit);
   prefetch();
   try {
-    update_waited_s += timed_wait(state.updated);
-    waited_s += timed_wait(state.gathered);
+    update_waited_s += context_.timed_wait(state.updated);
+    waited_s += context_.timed_wait(state.gathered);
   } catch (...) {
     residency_.release(unit);
     throw;

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "engine/gather_pipeline.h"
-#include "engine/stopwatch.h"
 #include "sharding/reduce_kernel.h"
 
 namespace strata::engine {
@@ -35,7 +34,7 @@ ReducePipeline::Slot ReducePipeline::acquire(std::size_t unit) {
                     "commit one first, or raise it",
                     context_.units[unit].name, held_count_, holders(), context_.options.leases));
   }
-  slot_waited_s += timed_wait(slots_[slot].reduced);
+  slot_waited_s += context_.timed_wait(slots_[slot].reduced);
   slots_[slot].held = true;
   slots_[slot].holder = unit;
   slots_[slot].used_at = ++clock_;

@@ -51,7 +51,7 @@ StepReport EngineCore::step(const StepOptions& options) {
 
 engine::Verdict EngineCore::reach_verdict(const StepOptions& options) {
   if (context_.options.reduce == ReducePolicy::step) reduce_->enqueue_step_reductions();
-  const engine::Stopwatch watch;
+  const engine::WaitWatch watch(*context_.communicator);
   context_.comm_lane->drain();
   fill_payload(options);
   const std::span<std::byte> own = context_.memory.agreement_own.bytes();
@@ -65,6 +65,7 @@ engine::Verdict EngineCore::reach_verdict(const StepOptions& options) {
       })
       .wait();
   reduce_->waited_s += watch.seconds();
+  context_.peer_waited_s += watch.peer_s();
   for (std::size_t i = 0; i < reduced_.size(); ++i) reduced_[i] = context_.states[i].reduced;
   engine::AgreementInput input;
   input.payloads =
@@ -126,9 +127,8 @@ StepReport EngineCore::report_of(const engine::Verdict& verdict) {
   report.waits.update_s = gather_->update_waited_s;
   report.waits.gradient_slot_s = reduce_->slot_waited_s;
   report.waits.reduce_s = reduce_->waited_s;
-  report.waits.peer_s = counters.peer_wait_s - peer_wait_s_before_;
+  report.waits.peer_s = context_.peer_waited_s;
   moved_bytes_before_ = counters.moved_bytes;
-  peer_wait_s_before_ = counters.peer_wait_s;
   return report;
 }
 
@@ -139,6 +139,7 @@ void EngineCore::finish_step() {
   gather_->update_waited_s = 0;
   reduce_->waited_s = 0;
   reduce_->slot_waited_s = 0;
+  context_.peer_waited_s = 0;
 }
 
 }  // namespace strata::detail

@@ -1,9 +1,10 @@
-// How long something took, by the monotonic clock.
+// How long something took, by the monotonic clock, and how much of that a peer was waited for.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
-#include <strata/event.h>
+#include <strata/communicator.h>
 
 namespace strata::engine {
 
@@ -15,15 +16,18 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Waits for the event; seconds, 0 when it was ready.
-inline double timed_wait(const Event& event) {
-  if (event.ready()) {
-    event.wait();  // throws if it has failed
-    return 0;
-  }
-  const Stopwatch watch;
-  event.wait();
-  return watch.seconds();
-}
+// For a wait of the caller's: of its time, what the communicator spent waiting for peers that had not come.
+class WaitWatch {
+ public:
+  explicit WaitWatch(const Communicator& communicator)
+      : communicator_(communicator), peer_wait_s_before_(communicator.counters().peer_wait_s) {}
+  double seconds() const { return watch_.seconds(); }
+  double peer_s() const { return std::min(seconds(), communicator_.counters().peer_wait_s - peer_wait_s_before_); }
+
+ private:
+  const Communicator& communicator_;
+  const double peer_wait_s_before_;
+  const Stopwatch watch_;
+};
 
 }  // namespace strata::engine

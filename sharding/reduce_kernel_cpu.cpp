@@ -50,11 +50,21 @@ HWY_INLINE VF32 LoadWide(const bf16* from) {
   return hn::BitCast(F32(), hn::ShiftLeft<16>(bits));
 }
 
-// Shared memory has small pages, at whose ends the hardware's own prefetch stops. Harmless beyond the end of the
-// source.
-HWY_INLINE void PrefetchAhead(const void* at) {
-  constexpr std::uintptr_t ahead_bytes = 2048;
+// Harmless beyond the end of the source.
+HWY_INLINE void PrefetchAt(const void* at, std::uintptr_t ahead_bytes) {
   hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(reinterpret_cast<std::uintptr_t>(at) + ahead_bytes));
+}
+
+// Shared memory has small pages, at whose ends the hardware's own prefetch stops.
+HWY_INLINE void PrefetchAhead(const void* at) { PrefetchAt(at, 2048); }
+
+// Called for each leaf; at the first of a page, touches the page after the next, so that its translation is there and
+// the hardware's prefetch has begun when the sum arrives.
+HWY_INLINE void TouchPageAhead(const void* at, std::size_t leaf_bytes) {
+  constexpr std::uintptr_t page_bytes = 4096;
+  if (reinterpret_cast<std::uintptr_t>(at) % page_bytes >= leaf_bytes) return;
+  PrefetchAt(at, 2 * page_bytes);
+  PrefetchAt(at, 2 * page_bytes + 128);
 }
 
 // One leaf at `first`. kSources: 1, 2, or 0 for as many as there are. Returns its sum of squares.
@@ -108,6 +118,9 @@ void ReduceLeaves(const ReduceJob& job, FirstBadLeaf& bad) {
   for (std::size_t leaf = 0; leaf < job.count / norm_leaf_count; ++leaf) {
     const std::size_t first = leaf * norm_leaf_count;
     if (in_place) std::memcpy(own, job.accumulator + first, sizeof(own));
+    for (const ReduceSource& source : job.sources) {
+      TouchPageAhead(static_cast<const T*>(source.elements) + first, norm_leaf_count * sizeof(T));
+    }
     const double norm =
         ReduceLeaf<T, kSources, kMode, kStream>(job.sources.data(), job.sources.size(), first, job.accumulator);
     if (job.leaf_norms != nullptr) job.leaf_norms[leaf] = norm;

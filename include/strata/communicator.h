@@ -68,7 +68,7 @@ struct Deadlines {
 struct CommunicatorCounters {
   std::uint64_t call_count = 0;
   std::uint64_t moved_bytes = 0;  // read from or written to memory of peers or common memory
-  double peer_wait_s = 0;         // waiting for peers to make the matching call
+  double peer_wait_s = 0;         // waiting for peers to make the matching call, a wait in progress included
 };
 
 // Collectives block until they are done on this rank and its buffers may be used again, or throw: peer_lost, mismatch.

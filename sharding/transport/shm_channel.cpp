@@ -60,8 +60,10 @@ void ShmChannel::open_call(CallHeader header) {
   own.posted.store(sequence_, std::memory_order_release);
   if (size_ == 1) return;
   ring();
+  const std::int64_t waited_ns = peer_wait_ns_.load(std::memory_order_relaxed);
+  peer_wait_ns_.store(waited_ns - now_ns, std::memory_order_relaxed);
   await(&RankControl::posted, sequence_);
-  peer_wait_ns_.fetch_add(monotonic_ns() - now_ns, std::memory_order_relaxed);
+  peer_wait_ns_.store(waited_ns + monotonic_ns() - now_ns, std::memory_order_relaxed);
   compare_headers();
 }
 
@@ -223,6 +225,11 @@ void ShmChannel::beat() noexcept {
       now_ns - own_ns.load(std::memory_order_acquire) > silence_ns_.load(std::memory_order_relaxed) / 2;
   if (was_silent) awake_since_ns_.store(now_ns, std::memory_order_release);
   own_ns.store(now_ns, std::memory_order_release);
+}
+
+double ShmChannel::peer_wait_s() const {
+  const std::int64_t ns = peer_wait_ns_.load(std::memory_order_relaxed);
+  return to_s(ns < 0 ? ns + monotonic_ns() : ns);
 }
 
 void ShmChannel::set_deadlines(const Deadlines& deadlines) {

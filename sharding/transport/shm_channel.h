@@ -52,7 +52,7 @@ class ShmChannel {
   void beat() noexcept;
   bool has_left(int rank) const { return ranks_[rank].left.load(std::memory_order_acquire) != 0; }
   void set_deadlines(const Deadlines& deadlines);
-  double peer_wait_s() const { return 1e-9 * static_cast<double>(peer_wait_ns_.load(std::memory_order_relaxed)); }
+  double peer_wait_s() const;  // so far, a wait in progress included; from any thread
 
  private:
   using Word = std::atomic<std::uint64_t> RankControl::*;
@@ -85,7 +85,7 @@ class ShmChannel {
   std::atomic<std::int64_t> awake_since_ns_{0};  // silence of peers counts from here at the earliest
   std::atomic<std::int64_t> silence_ns_;
   std::atomic<std::int64_t> call_ns_;
-  std::atomic<std::int64_t> peer_wait_ns_{0};
+  std::atomic<std::int64_t> peer_wait_ns_{0};  // the sum; during a wait the sum less the clock at its start, negative
 };
 
 // "all_gather (call 12: 4096 x bf16, unit 3, in gather)", for messages.

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 
 #include "support/toy_model.h"
 
@@ -345,6 +347,37 @@ TEST_P(EveryStage, evaluation_in_between_changes_nothing) {
     EXPECT_THAT(error_of([&] { engine.gradients(engine.forward_order()[0]); }), HasSubstr("evaluation"));
   };
   EXPECT_EQ(plain.state, run_toy(run).state);
+}
+
+// Rank 0 waits for the late rank, and that is told apart.
+TEST_P(EveryStage, waiting_for_a_late_peer_is_part_of_the_waits) {
+  ToyRun run;
+  run.options = options();
+  run.ranks = 2;
+  run.before_step = [](Engine&, int rank, int) {
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  double peer_s = 0;
+  for (const StepReport& report : run_toy(run).reports) {
+    EXPECT_LE(report.waits.peer_s, report.waits.total_s());
+    peer_s += report.waits.peer_s;
+  }
+  EXPECT_GT(peer_s, 0.01);
+}
+
+// The communication lane waits for the late rank, while the caller is busy itself.
+TEST_P(EveryStage, waits_beside_a_busy_caller_are_not_the_callers) {
+  ToyRun run;
+  run.options = options();
+  run.ranks = 2;
+  run.weight = [](int rank, int, int) {
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return 1.0;
+  };
+  run.before_step = [](Engine&, int rank, int) {
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  };
+  for (const StepReport& report : run_toy(run).reports) EXPECT_LE(report.waits.peer_s, report.waits.total_s());
 }
 
 // Control flow that changes from step to step, the same on all ranks: slower, never wrong.
