@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <strata/device.h>
 #include <strata/dtype.h>
@@ -13,6 +14,8 @@ namespace strata {
 
 enum class ReducePolicy : std::uint8_t { micro_batch, step };
 enum class CommunicatorKind : std::uint8_t { automatic, shm };
+enum class Home : std::uint8_t { automatic, device, host, nvme };
+enum class IoBackend : std::uint8_t { automatic, uring, threads };
 enum class Progress : std::uint8_t { automatic, on, off };
 
 struct Options {
@@ -23,7 +26,20 @@ struct Options {
   Dtype reduce_dtype = Dtype::f32;  // terms of the sum over ranks: f32, bf16, f16
   ReducePolicy reduce = ReducePolicy::micro_batch;
   std::optional<std::uint64_t>
-      device_memory_bytes;                // hard budget of this rank; default 0.9 of what is free, shared fairly
+      device_memory_bytes;  // hard budget of this rank; default 0.9 of what is free, shared fairly
+  std::optional<std::uint64_t> host_memory_bytes;  // the same for host memory; on a CPU both share what is free
+  std::optional<std::uint64_t> nvme_memory_bytes;  // disk space in all of nvme_dirs; default 0.9 of what is free
+  Home params = Home::automatic;                   // published shards; below the device only at stage 3
+  Home optimizer = Home::automatic;                // master and moments
+  Home gradients = Home::automatic;    // accumulators; below the device only where they are shards (stages 1-3 with
+                                       // policy micro_batch)
+  Home activations = Home::automatic;  // what stash() keeps
+  std::uint64_t activation_memory_bytes = 0;  // room for stash(), in the home of activations
+  bool split_master = true;                   // bf16: masters on nvme without the half that the published shard holds
+  std::vector<std::string> nvme_dirs;         // several are striped
+  IoBackend io = IoBackend::automatic;
+  std::uint64_t io_inflight_bytes = std::uint64_t{8} << 20;  // under way at once
+  std::uint64_t io_block_bytes = std::uint64_t{2} << 20;     // of one request to the kernel
   std::optional<std::uint32_t> prefetch;  // units gathered ahead; default: from the budget, at most 2
   std::uint32_t leases = 2;               // units the caller holds at once
   std::optional<std::uint32_t> chunk;     // elements, a power of two from 2,048 to 1 Mi; default: from the budget

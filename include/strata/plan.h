@@ -9,11 +9,11 @@
 
 #include <strata/optimizer.h>
 #include <strata/options.h>
+#include <strata/tier.h>
 #include <strata/unit.h>
 
 namespace strata {
 
-enum class TierKind : std::uint8_t { device, host, nvme };
 enum class Ownership : std::uint8_t {
   private_memory,  // this rank's alone
   shared_memory,   // pages of the exchange arena that this rank owns

@@ -13,4 +13,5 @@
 #include <strata/options.h>
 #include <strata/plan.h>
 #include <strata/rendezvous.h>
+#include <strata/tier.h>
 #include <strata/unit.h>
