@@ -45,9 +45,18 @@ struct Waits {  // seconds that the caller's thread waited in this step
   double gradient_slot_s = 0;
   double reduce_s = 0;
   double update_s = 0;
-  double peer_s = 0;  // of the above: while a peer had not yet made the matching call
+  double activations_s = 0;  // stash() for room in its staging, fetch() for bytes
+  double peer_s = 0;         // of the above: while a peer had not yet made the matching call
+  double host_s = 0;         // of the above: for loads and stores of host memory
+  double nvme_s = 0;         // of the above: for loads and stores of the disk
 
-  double total_s() const { return gather_s + gradient_slot_s + reduce_s + update_s; }
+  double total_s() const { return gather_s + gradient_slot_s + reduce_s + update_s + activations_s; }
+};
+
+struct TierTraffic {  // of one tier in this step
+  std::uint64_t loaded_bytes = 0;
+  std::uint64_t stored_bytes = 0;
+  double busy_s = 0;  // while at least one load or store was under way
 };
 
 struct StepReport {
@@ -62,9 +71,21 @@ struct StepReport {
   std::uint64_t skipped_count = 0;  // skips so far
   std::uint64_t published_overflow_count = 0;  // f16 parameters of the step before that became infinite, this rank's
   std::uint64_t device_bytes = 0;              // held by this rank
-  std::uint64_t moved_bytes = 0;               // through memory of peers in this step
+  std::uint64_t host_bytes = 0;
+  std::uint64_t nvme_bytes = 0;
+  std::uint64_t moved_bytes = 0;  // through memory of peers in this step
+  TierTraffic host, nvme;
   Waits waits;
 };
+
+// The piece in which stash() keeps bytes: a key takes its size rounded up to whole pieces, an empty one takes one.
+inline constexpr std::uint64_t stash_piece_bytes = std::uint64_t{256} << 10;
+
+// What a key of this size takes of Options::activation_memory_bytes.
+constexpr std::uint64_t stashed_bytes(std::uint64_t size_bytes) {
+  const std::uint64_t pieces = (size_bytes + stash_piece_bytes - 1) / stash_piece_bytes;
+  return (pieces == 0 ? 1 : pieces) * stash_piece_bytes;
+}
 
 // Threading: all calls from one thread; leases as lease.h says. All ranks make the same calls in the same order.
 // Failure: after an asynchronous error or a disagreement the engine is failed and every call throws the same cause.
@@ -102,12 +123,28 @@ class Engine {
   // Room for the unit's gradients. Two commits of one unit in a micro-batch (tied weights) add up.
   GradLease gradients(const Unit& unit);
 
+  // Keeps a copy of the bytes, in the home of Options::activations, until fetch() of the same key: for activations that
+  // the backward pass will want. Returns when the caller may use its buffer again; a disk is written behind the caller.
+  // A step ends without stashes: step() throws, naming the keys. Of this rank alone: other ranks may stash other keys.
+  // Throws invalid_argument for a key that is stashed already, out_of_budget (with the option to raise) where less than
+  // stashed_bytes() of the room is free; nothing is stashed then. Throws io when an earlier write to the disk failed.
+  void stash(std::uint64_t key, std::span<const std::byte> bytes);
+
+  // Stores what was stashed under the key, the same bits, and frees the key. Waits until the bytes are there; from a
+  // disk they are read ahead in the reverse order of stashing, which is then the order to fetch in. Throws
+  // invalid_argument for a key that is not stashed or a target of another size, io or corruption when the disk fails;
+  // the key then stays stashed and the target is undefined.
+  void fetch(std::uint64_t key, std::span<std::byte> target);
+
+  // Frees all keys: for a pass that is given up.
+  void drop_stashes();
+
   // What the caller multiplies its loss by before the backward pass: 1, except for f16, where it adapts.
   double loss_scale() const;
 
   // Ends the attempt: agrees with all ranks on norm, weight and skipping, then updates, or skips on all ranks alike.
   // Returns when that is agreed; the update itself goes on, and gather() waits for the unit that it wants. Throws
-  // invalid_argument when leases live, naming them.
+  // invalid_argument when leases or stashes live, naming them.
   StepReport step(const StepOptions& options);
 
   std::uint64_t step_count() const;  // attempts, skipped ones included
