@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <strata/error.h>
-#include "engine/options_digest.h"
+#include "engine/options/digest.h"
 
 namespace strata::engine {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/options_table.h"
+#include "engine/options/table.h"
 #include "unit/options/parsed.h"
 
 namespace strata {
@@ -40,7 +40,9 @@ TEST_F(Config, SetsEveryOption) {
   const Options options = read(R"({"stage": 2, "device": "cpu", "dtype": "f32", "grad-dtype": "f16",
     "reduce-dtype": "bf16", "device-memory": "512MiB", "prefetch": 3, "leases": 4, "chunk": 8192, "threads": 5,
     "reduce": "step", "comm": "shm", "timeout": 1.5, "call-timeout": "2min", "progress": "on", "plan": true,
-    "help": false})");
+    "help": false, "host-memory": "2GiB", "nvme-memory": 1048576, "params": "device", "optimizer": "nvme",
+    "gradients": "device", "activations": "host", "activation-memory": "1MiB", "split-master": false,
+    "nvme-dir": "a,b", "io": "uring", "io-inflight": 33554432, "io-block": "4MiB"})");
   EXPECT_EQ(options.stage, 2);
   EXPECT_EQ(options.dtype, Dtype::f32);
   EXPECT_EQ(options.grad_dtype, Dtype::f16);
@@ -56,6 +58,18 @@ TEST_F(Config, SetsEveryOption) {
   EXPECT_EQ(options.call_timeout_s, 120);
   EXPECT_EQ(options.progress, Progress::on);
   EXPECT_TRUE(options.plan_only);
+  EXPECT_EQ(options.host_memory_bytes, 2ULL << 30);
+  EXPECT_EQ(options.nvme_memory_bytes, 1ULL << 20);
+  EXPECT_EQ(options.params, Home::device);
+  EXPECT_EQ(options.optimizer, Home::nvme);
+  EXPECT_EQ(options.gradients, Home::device);
+  EXPECT_EQ(options.activations, Home::host);
+  EXPECT_EQ(options.activation_memory_bytes, 1U << 20);
+  EXPECT_FALSE(options.split_master);
+  EXPECT_THAT(options.nvme_dirs, ::testing::ElementsAre("a", "b"));
+  EXPECT_EQ(options.io, IoBackend::uring);
+  EXPECT_EQ(options.io_inflight_bytes, 32U << 20);
+  EXPECT_EQ(options.io_block_bytes, 4U << 20);
 }
 
 TEST_F(Config, EmptyObjectChangesNothing) { EXPECT_EQ(read("{}").stage, 3); }
@@ -90,7 +104,15 @@ TEST_F(Config, IllegalValuesNameKeyPlaceAndWhatIsLegal) {
                                                                   {"timeout", "1e300"},
                                                                   {"dtype", "\"f8\""},
                                                                   {"reduce", "\"never\""},
-                                                                  {"device-memory", "\"many\""}};
+                                                                  {"device-memory", "\"many\""},
+                                                                  {"host-memory", "\"lots\""},
+                                                                  {"nvme-memory", "-5"},
+                                                                  {"optimizer", "\"disk\""},
+                                                                  {"io", "\"aio\""},
+                                                                  {"io-block", "3000000"},
+                                                                  {"io-inflight", "\"2GiB\""},
+                                                                  {"nvme-dir", "\"a,,b\""},
+                                                                  {"activation-memory", "\"auto\""}};
   for (const auto& [key, value] : cases) {
     const std::string text = refused("{\n\n  \"" + key + "\": " + value + "}");
     EXPECT_THAT(text, AllOf(HasSubstr("--strata-" + key), HasSubstr("key \"" + key + "\""), HasSubstr(path_ + ":3:3"),
@@ -101,10 +123,11 @@ TEST_F(Config, IllegalValuesNameKeyPlaceAndWhatIsLegal) {
 
 TEST_F(Config, WrongTypesNameKeyAndType) {
   const std::vector<std::vector<std::string>> cases = {
-      {"stage", "\"2\"", "the string"},    {"stage", "true", "a boolean"},   {"stage", "null", "null"},
-      {"stage", "[2]", "an array"},        {"stage", "{}", "an object"},     {"dtype", "16", "the number 16"},
-      {"prefetch", "\"2\"", "the string"}, {"plan", "1", "the number 1"},    {"plan", "\"on\"", "the string"},
-      {"device-memory", "[]", "an array"}, {"timeout", "false", "a boolean"}};
+      {"stage", "\"2\"", "the string"},    {"stage", "true", "a boolean"},    {"stage", "null", "null"},
+      {"stage", "[2]", "an array"},        {"stage", "{}", "an object"},      {"dtype", "16", "the number 16"},
+      {"prefetch", "\"2\"", "the string"}, {"plan", "1", "the number 1"},     {"plan", "\"on\"", "the string"},
+      {"device-memory", "[]", "an array"}, {"timeout", "false", "a boolean"}, {"split-master", "\"off\"", "the string"},
+      {"nvme-dir", "[\"a\"]", "an array"}, {"params", "3", "the number 3"}};
   for (const auto& row : cases) {
     EXPECT_THAT(refused("{\"" + row[0] + "\":" + row[1] + "}"),
                 AllOf(HasSubstr("key \"" + row[0] + "\""), HasSubstr("not " + row[2]), HasSubstr(path_ + ":1:2")));

@@ -3,8 +3,8 @@
 
 #include <limits>
 
-#include "engine/options_digest.h"
-#include "engine/options_table.h"
+#include "engine/options/digest.h"
+#include "engine/options/table.h"
 #include "unit/options/parsed.h"
 
 namespace strata {
@@ -25,14 +25,46 @@ TEST(Flags, DefaultsWithoutAny) {
   EXPECT_EQ(options.dtype, Dtype::bf16);
   EXPECT_EQ(options.leases, 2U);
   EXPECT_FALSE(options.prefetch.has_value());
-  EXPECT_FALSE(options.device_memory_bytes.has_value());
+  EXPECT_FALSE(options.device_memory_bytes || options.host_memory_bytes || options.nvme_memory_bytes);
+  for (const Home home : {options.params, options.optimizer, options.gradients, options.activations}) {
+    EXPECT_EQ(home, Home::automatic);
+  }
+  EXPECT_EQ(options.activation_memory_bytes, 0U);
+  EXPECT_TRUE(options.split_master);
+  EXPECT_THAT(options.nvme_dirs, IsEmpty());
+  EXPECT_EQ(options.io, IoBackend::automatic);
+  EXPECT_EQ(options.io_inflight_bytes, 8U << 20);
+  EXPECT_EQ(options.io_block_bytes, 2U << 20);
 }
 
 TEST(Flags, EachIsReadInBothSpellings) {
-  const std::vector<std::vector<std::string>> pairs = {
-      {"stage", "1"},     {"device", "cpu"},         {"dtype", "f16"},  {"grad-dtype", "bf16"}, {"reduce-dtype", "f16"},
-      {"prefetch", "5"},  {"device-memory", "1GiB"}, {"leases", "7"},   {"chunk", "4096"},      {"threads", "3"},
-      {"reduce", "step"}, {"comm", "shm"},           {"timeout", "2s"}, {"call-timeout", "3s"}, {"progress", "off"}};
+  const std::vector<std::vector<std::string>> pairs = {{"stage", "1"},
+                                                       {"device", "cpu"},
+                                                       {"dtype", "f16"},
+                                                       {"grad-dtype", "bf16"},
+                                                       {"reduce-dtype", "f16"},
+                                                       {"prefetch", "5"},
+                                                       {"device-memory", "1GiB"},
+                                                       {"leases", "7"},
+                                                       {"chunk", "4096"},
+                                                       {"threads", "3"},
+                                                       {"reduce", "step"},
+                                                       {"comm", "shm"},
+                                                       {"timeout", "2s"},
+                                                       {"call-timeout", "3s"},
+                                                       {"progress", "off"},
+                                                       {"host-memory", "2GiB"},
+                                                       {"nvme-memory", "3GiB"},
+                                                       {"params", "device"},
+                                                       {"optimizer", "nvme"},
+                                                       {"gradients", "device"},
+                                                       {"activations", "host"},
+                                                       {"activation-memory", "4MiB"},
+                                                       {"split-master", "off"},
+                                                       {"nvme-dir", "/mnt/a,b"},
+                                                       {"io", "threads"},
+                                                       {"io-inflight", "16MiB"},
+                                                       {"io-block", "1MiB"}};
   std::vector<std::string> joined;
   std::vector<std::string> apart;
   for (const auto& pair : pairs) {
@@ -59,6 +91,18 @@ TEST(Flags, EachIsReadInBothSpellings) {
     EXPECT_EQ(options.timeout_s, 2);
     EXPECT_EQ(options.call_timeout_s, 3);
     EXPECT_EQ(options.progress, Progress::off);
+    EXPECT_EQ(options.host_memory_bytes, 2ULL << 30);
+    EXPECT_EQ(options.nvme_memory_bytes, 3ULL << 30);
+    EXPECT_EQ(options.params, Home::device);
+    EXPECT_EQ(options.optimizer, Home::nvme);
+    EXPECT_EQ(options.gradients, Home::device);
+    EXPECT_EQ(options.activations, Home::host);
+    EXPECT_EQ(options.activation_memory_bytes, 4U << 20);
+    EXPECT_FALSE(options.split_master);
+    EXPECT_THAT(options.nvme_dirs, ElementsAre("/mnt/a", "b"));
+    EXPECT_EQ(options.io, IoBackend::threads);
+    EXPECT_EQ(options.io_inflight_bytes, 16U << 20);
+    EXPECT_EQ(options.io_block_bytes, 1U << 20);
     EXPECT_TRUE(options.plan_only);
     EXPECT_FALSE(options.help);
   }
@@ -90,28 +134,81 @@ TEST(Flags, WaitsInAnyUnit) {
 }
 
 TEST(Flags, AutoTakesBackWhatAWeakerSourceSaid) {
-  const Environment environment("prefetch=3 device-memory=1GiB threads=2 chunk=4096");
-  const Options options =
-      parse({"--strata-prefetch=auto", "--strata-device-memory=auto", "--strata-threads=auto", "--strata-chunk=auto"})
-          .options;
+  const Environment environment(
+      "prefetch=3 device-memory=1GiB threads=2 chunk=4096 host-memory=1G nvme-memory=1G nvme-dir=d optimizer=nvme");
+  const Options options = parse({"--strata-prefetch=auto", "--strata-device-memory=auto", "--strata-threads=auto",
+                                 "--strata-chunk=auto", "--strata-host-memory=auto", "--strata-nvme-memory=auto",
+                                 "--strata-nvme-dir=none", "--strata-optimizer=auto"})
+                              .options;
   EXPECT_FALSE(options.prefetch || options.device_memory_bytes || options.threads || options.chunk);
+  EXPECT_FALSE(options.host_memory_bytes || options.nvme_memory_bytes);
+  EXPECT_THAT(options.nvme_dirs, IsEmpty());
+  EXPECT_EQ(options.optimizer, Home::automatic);
 }
 
 TEST(Flags, RefuseIllegalValues) {
-  const std::vector<std::vector<std::string>> cases = {
-      {"stage", "4"},        {"stage", "-1"},       {"stage", "2.0"},
-      {"stage", "two"},      {"stage", "3 "},       {"dtype", "fp16"},
-      {"dtype", "f64"},      {"grad-dtype", "u8"},  {"reduce-dtype", ""},
-      {"prefetch", "1025"},  {"prefetch", "-1"},    {"prefetch", "18446744073709551616"},
-      {"leases", "0"},       {"leases", "1025"},    {"leases", "auto"},
-      {"chunk", "1024"},     {"chunk", "3000"},     {"chunk", "2097152"},
-      {"threads", "0"},      {"threads", "1025"},   {"device-memory", "-1"},
-      {"device", "tpu"},     {"device", "cpu:1"},   {"reduce", "steps"},
-      {"comm", "tcp"},       {"timeout", "0"},      {"timeout", "-3s"},
-      {"timeout", "nan"},    {"timeout", "inf"},    {"timeout", "3 s"},
-      {"timeout", "1e999"},  {"timeout", "3days"},  {"call-timeout", "1000001"},
-      {"progress", "maybe"}, {"plan", "perhaps"},   {"device-memory", "9223372036854775809"},
-      {"timeout", "1ms"},    {"device", "cuda:-1"}, {"device", "cuda:x"}};
+  const std::vector<std::vector<std::string>> cases = {{"stage", "4"},
+                                                       {"stage", "-1"},
+                                                       {"stage", "2.0"},
+                                                       {"stage", "two"},
+                                                       {"stage", "3 "},
+                                                       {"dtype", "fp16"},
+                                                       {"dtype", "f64"},
+                                                       {"grad-dtype", "u8"},
+                                                       {"reduce-dtype", ""},
+                                                       {"prefetch", "1025"},
+                                                       {"prefetch", "-1"},
+                                                       {"prefetch", "18446744073709551616"},
+                                                       {"leases", "0"},
+                                                       {"leases", "1025"},
+                                                       {"leases", "auto"},
+                                                       {"chunk", "1024"},
+                                                       {"chunk", "3000"},
+                                                       {"chunk", "2097152"},
+                                                       {"threads", "0"},
+                                                       {"threads", "1025"},
+                                                       {"device-memory", "-1"},
+                                                       {"device", "tpu"},
+                                                       {"device", "cpu:1"},
+                                                       {"reduce", "steps"},
+                                                       {"comm", "tcp"},
+                                                       {"timeout", "0"},
+                                                       {"timeout", "-3s"},
+                                                       {"timeout", "nan"},
+                                                       {"timeout", "inf"},
+                                                       {"timeout", "3 s"},
+                                                       {"timeout", "1e999"},
+                                                       {"timeout", "3days"},
+                                                       {"call-timeout", "1000001"},
+                                                       {"progress", "maybe"},
+                                                       {"plan", "perhaps"},
+                                                       {"device-memory", "9223372036854775809"},
+                                                       {"timeout", "1ms"},
+                                                       {"device", "cuda:-1"},
+                                                       {"device", "cuda:x"},
+                                                       {"host-memory", "much"},
+                                                       {"host-memory", "-1"},
+                                                       {"nvme-memory", "1.5"},
+                                                       {"nvme-memory", ""},
+                                                       {"params", "disk"},
+                                                       {"optimizer", "gpu"},
+                                                       {"gradients", ""},
+                                                       {"activations", "ram"},
+                                                       {"activation-memory", "auto"},
+                                                       {"activation-memory", "-1"},
+                                                       {"split-master", "maybe"},
+                                                       {"nvme-dir", ""},
+                                                       {"nvme-dir", "a,"},
+                                                       {"nvme-dir", ",a"},
+                                                       {"nvme-dir", "a,,b"},
+                                                       {"nvme-dir", "a,b,a"},
+                                                       {"io", "aio"},
+                                                       {"io-inflight", "2GiB"},
+                                                       {"io-inflight", "4095"},
+                                                       {"io-inflight", "auto"},
+                                                       {"io-block", "3MiB"},
+                                                       {"io-block", "2KiB"},
+                                                       {"io-block", "32MiB"}};
   for (const auto& pair : cases) {
     const std::string text = refusal({"--strata-" + pair[0] + "=" + pair[1]});
     const std::string legal(detail::find_option(pair[0])->legal);
@@ -120,7 +217,15 @@ TEST(Flags, RefuseIllegalValues) {
   }
 }
 
+TEST(Flags, UpToSixtyFourDirectories) {
+  std::string dirs = "d0";
+  for (int i = 1; i < 64; ++i) dirs += ",d" + std::to_string(i);
+  EXPECT_EQ(parse({"--strata-nvme-dir", dirs}).options.nvme_dirs.size(), 64U);
+  EXPECT_THAT(refusal({"--strata-nvme-dir", dirs + ",d64"}), HasSubstr("at most 64"));
+}
+
 TEST(Flags, NeedAValue) {
+  EXPECT_THAT(refusal({"--strata-split-master"}), HasSubstr("--strata-split-master needs a value: on or off"));
   EXPECT_THAT(refusal({"--strata-stage"}), AllOf(HasSubstr("--strata-stage needs a value"), HasSubstr("0 to 3")));
   EXPECT_THAT(refusal({"--strata-stage", "--strata-leases", "3"}), HasSubstr("--strata-stage needs a value"));
 }
@@ -195,6 +300,15 @@ TEST(Validate, HoldsTheSameBoundsForTheProgram) {
   refused([](Options& o) { o.leases = 0; }, "leases");
   refused([](Options& o) { o.chunk = 5000; }, "chunk");
   refused([](Options& o) { o.threads = 0; }, "threads");
+  refused([](Options& o) { o.host_memory_bytes = ~0ULL; }, "host-memory");
+  refused([](Options& o) { o.nvme_memory_bytes = ~0ULL; }, "nvme-memory");
+  refused([](Options& o) { o.params = static_cast<Home>(9); }, "params");
+  refused([](Options& o) { o.activation_memory_bytes = ~0ULL; }, "activation-memory");
+  refused([](Options& o) { o.nvme_dirs = {"a", ""}; }, "nvme-dir");
+  refused([](Options& o) { o.nvme_dirs = {"a", "a"}; }, "nvme-dir");
+  refused([](Options& o) { o.io = static_cast<IoBackend>(9); }, "io");
+  refused([](Options& o) { o.io_block_bytes = 5000; }, "io-block");
+  refused([](Options& o) { o.io_inflight_bytes = 0; }, "io-inflight");
   refused([](Options& o) { o.timeout_s = std::numeric_limits<double>::quiet_NaN(); }, "timeout");
   refused([](Options& o) { o.call_timeout_s = -1; }, "call-timeout");
 }
@@ -213,11 +327,14 @@ TEST(Digest, HoldsWhatRanksMustShare) {
   Options options;
   options.prefetch = 4;
   const std::string text = detail::engine_settings_digest_text(options);
-  for (const char* line : {"stage=3\n", "device=cpu\n", "dtype=bf16\n", "grad-dtype=f32\n", "reduce-dtype=f32\n",
-                           "prefetch=4\n", "leases=2\n", "chunk=auto\n", "reduce=micro_batch\n"}) {
+  for (const char* line :
+       {"stage=3\n", "device=cpu\n", "dtype=bf16\n", "grad-dtype=f32\n", "reduce-dtype=f32\n", "prefetch=4\n",
+        "leases=2\n", "chunk=auto\n", "reduce=micro_batch\n", "params=auto\n", "optimizer=auto\n", "gradients=auto\n",
+        "activations=auto\n", "activation-memory=0\n", "split-master=on\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  for (const char* name : {"device-memory", "threads", "timeout", "progress", "plan", "help", "config"}) {
+  for (const char* name : {"device-memory", "host-memory", "nvme-memory", "nvme-dir", "io=", "io-", "threads",
+                           "timeout", "progress", "plan", "help", "config"}) {
     EXPECT_THAT(text, Not(HasSubstr(name)));
   }
 }

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "engine/options_nearest.h"
-#include "engine/options_table.h"
+#include "engine/options/nearest.h"
+#include "engine/options/table.h"
 #include "unit/options/parsed.h"
 
 namespace strata {

@@ -8,7 +8,7 @@
 
 #include <strata/error.h>
 
-#include "engine/options_sources.h"
+#include "engine/options/sources.h"
 
 namespace strata::detail {
 namespace {

@@ -7,9 +7,10 @@
 #include <strata/error.h>
 #include <strata/options.h>
 
-#include "engine/options_digest.h"
-#include "engine/options_sources.h"
-#include "engine/options_table.h"
+#include "engine/options/combinations.h"
+#include "engine/options/digest.h"
+#include "engine/options/sources.h"
+#include "engine/options/table.h"
 
 namespace strata {
 namespace {
@@ -109,6 +110,7 @@ void validate(const Options& options) {
     Options probe;
     apply(probe, {&option, option.print(options), "in the program"});
   }
+  detail::refuse_illegal_combinations(options);
 }
 
 namespace detail {

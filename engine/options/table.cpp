@@ -1,96 +1,25 @@
-#include "engine/options_table.h"
+#include "engine/options/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <bit>
-#include <charconv>
-#include <cmath>
-#include <optional>
+#include <utility>
+#include <vector>
 
-#include <strata/bytes.h>
-#include <strata/error.h>
+#include "engine/options/values.h"
 
 namespace strata::detail {
 namespace {
 
 constexpr std::uint32_t chunk_min = 2048;
 constexpr std::uint32_t chunk_max = 1U << 20;
-constexpr double wait_min_s = 0.01;
-constexpr double wait_max_s = 1e6;
-constexpr std::string_view automatic = "auto";
-
-template <typename Integer>
-std::optional<Integer> read_integer(std::string_view text, Integer least, Integer most) {
-  Integer value{};
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end || value < least || value > most) return std::nullopt;
-  return value;
-}
-
-// A whole number from `least` to `most`, or "auto" for what the engine chooses.
-Verdict set_count(std::optional<std::uint32_t>& field, std::string_view text, std::uint32_t least, std::uint32_t most) {
-  if (text == automatic) {
-    field.reset();
-    return Verdict::legal;
-  }
-  const auto value = read_integer<std::uint32_t>(text, least, most);
-  if (!value) return Verdict::illegal;
-  field = *value;
-  return Verdict::legal;
-}
-
-std::string print_count(const std::optional<std::uint32_t>& field) {
-  return field ? std::to_string(*field) : std::string(automatic);
-}
-
-struct WaitUnit {
-  std::string_view name;
-  double seconds;
-};
-constexpr std::array<WaitUnit, 5> wait_units = {{{"", 1}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
-
-Verdict set_wait(double& field, std::string_view text) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  if (read.ec != std::errc()) return Verdict::illegal;
-  const std::string_view unit_name(read.ptr, static_cast<std::size_t>(end - read.ptr));
-  for (const WaitUnit& unit : wait_units) {
-    const double seconds = number * unit.seconds;
-    if (unit.name != unit_name || !(seconds >= wait_min_s && seconds <= wait_max_s)) continue;
-    field = seconds;
-    return Verdict::legal;
-  }
-  return Verdict::illegal;
-}
-
-std::string print_wait(double seconds) { return fmt::format("{}s", seconds); }
-
-template <typename Enum>
-struct Choice {
-  std::string_view name;
-  Enum value;
-};
-
-template <typename Enum, std::size_t count>
-Verdict set_choice(Enum& field, std::string_view text, const std::array<Choice<Enum>, count>& choices) {
-  for (const Choice<Enum>& choice : choices) {
-    if (choice.name != text) continue;
-    field = choice.value;
-    return Verdict::legal;
-  }
-  return Verdict::illegal;
-}
-
-template <typename Enum, std::size_t count>
-std::string print_choice(Enum field, const std::array<Choice<Enum>, count>& choices) {
-  for (const Choice<Enum>& choice : choices) {
-    if (choice.value == field) return std::string(choice.name);
-  }
-  return fmt::format("value {}", static_cast<int>(field));
-}
+constexpr std::uint64_t io_block_min_bytes = 4096;
+constexpr std::uint64_t io_block_max_bytes = 16U << 20;
+constexpr std::uint64_t io_inflight_max_bytes = 1U << 30;
+constexpr std::size_t nvme_dirs_max = 64;
+constexpr std::string_view none = "none";
 
 constexpr std::array<Choice<Dtype>, 3> dtypes = {{{"f32", Dtype::f32}, {"bf16", Dtype::bf16}, {"f16", Dtype::f16}}};
 constexpr std::array<Choice<ReducePolicy>, 2> policies = {
@@ -99,6 +28,10 @@ constexpr std::array<Choice<CommunicatorKind>, 2> communicators = {
     {{"auto", CommunicatorKind::automatic}, {"shm", CommunicatorKind::shm}}};
 constexpr std::array<Choice<Progress>, 3> progresses = {
     {{"auto", Progress::automatic}, {"on", Progress::on}, {"off", Progress::off}}};
+constexpr std::array<Choice<Home>, 4> homes = {
+    {{"auto", Home::automatic}, {"device", Home::device}, {"host", Home::host}, {"nvme", Home::nvme}}};
+constexpr std::array<Choice<IoBackend>, 3> io_backends = {
+    {{"auto", IoBackend::automatic}, {"uring", IoBackend::uring}, {"threads", IoBackend::threads}}};
 constexpr std::array<Choice<bool>, 4> switches = {{{"on", true}, {"off", false}, {"true", true}, {"false", false}}};
 
 Verdict set_stage(Options& options, std::string_view text) {
@@ -123,23 +56,6 @@ std::string print_device(const Options& options) {
                                                          : fmt::format("cpu:{}", options.device.index);
 }
 
-Verdict set_device_memory(Options& options, std::string_view text) {
-  if (text == automatic) {
-    options.device_memory_bytes.reset();
-    return Verdict::legal;
-  }
-  try {
-    options.device_memory_bytes = parse_bytes(text);
-  } catch (const Error&) {
-    return Verdict::illegal;
-  }
-  return Verdict::legal;
-}
-
-std::string print_device_memory(const Options& options) {
-  return options.device_memory_bytes ? std::to_string(*options.device_memory_bytes) : std::string(automatic);
-}
-
 Verdict set_leases(Options& options, std::string_view text) {
   const auto value = read_integer<std::uint32_t>(text, 1, 1024);
   if (!value) return Verdict::illegal;
@@ -155,13 +71,55 @@ Verdict set_chunk(Options& options, std::string_view text) {
   return Verdict::legal;
 }
 
+Verdict set_io_block(Options& options, std::string_view text) {
+  std::uint64_t bytes = 0;
+  const bool legal = set_size(bytes, text) == Verdict::legal && std::has_single_bit(bytes) &&
+                     bytes >= io_block_min_bytes && bytes <= io_block_max_bytes;
+  if (legal) options.io_block_bytes = bytes;
+  return legal ? Verdict::legal : Verdict::illegal;
+}
+
+Verdict set_io_inflight(Options& options, std::string_view text) {
+  std::uint64_t bytes = 0;
+  const bool legal =
+      set_size(bytes, text) == Verdict::legal && bytes >= io_block_min_bytes && bytes <= io_inflight_max_bytes;
+  if (legal) options.io_inflight_bytes = bytes;
+  return legal ? Verdict::legal : Verdict::illegal;
+}
+
+// "D", "D1,D2"; "none" takes back what a weaker source said.
+Verdict set_nvme_dirs(Options& options, std::string_view text) {
+  std::vector<std::string> dirs;
+  while (text != none) {
+    const std::size_t comma = text.find(',');
+    const std::string_view dir = text.substr(0, comma);
+    if (dir.empty() || dirs.size() == nvme_dirs_max) return Verdict::illegal;
+    for (const std::string& earlier : dirs) {
+      if (earlier == dir) return Verdict::illegal;
+    }
+    dirs.emplace_back(dir);
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  options.nvme_dirs = std::move(dirs);
+  return Verdict::legal;
+}
+
+std::string print_nvme_dirs(const Options& options) {
+  return options.nvme_dirs.empty() ? std::string(none) : fmt::format("{}", fmt::join(options.nvme_dirs, ","));
+}
+
 // Where the file is does not live in Options: whoever reads the file has taken the path out of the sources before.
 Verdict set_config(Options&, std::string_view text) { return text.empty() ? Verdict::illegal : Verdict::legal; }
+
+constexpr std::string_view size = "bytes as 4096, 512MiB, 1.5GiB or 8G, at most 2^63";
+constexpr std::string_view size_or_auto = "bytes as 4096, 512MiB, 1.5GiB or 8G, at most 2^63; or auto";
+constexpr std::string_view home_names = "auto, device, host or nvme";
 
 using O = Options;
 using T = std::string_view;
 
-constexpr std::array<OptionDescriptor, 18> table = {{
+constexpr auto table = std::to_array<OptionDescriptor>({
     {"stage", "N", "what is sharded: 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters too",
      "a whole number from 0 to 3", JsonForm::number, Agreement::world, set_stage,
      [](const O& o) { return std::to_string(o.stage); }},
@@ -178,8 +136,49 @@ constexpr std::array<OptionDescriptor, 18> table = {{
      JsonForm::text, Agreement::world, [](O& o, T v) { return set_choice(o.reduce_dtype, v, dtypes); },
      [](const O& o) { return print_choice(o.reduce_dtype, dtypes); }},
     {"device-memory", "SIZE", "hard budget of each rank for leases, shards and state; auto: 0.9 of what is free",
-     "bytes as 4096, 512MiB, 1.5GiB or 8G, at most 2^63; or auto", JsonForm::number_or_text, Agreement::rank,
-     set_device_memory, print_device_memory},
+     size_or_auto, JsonForm::number_or_text, Agreement::rank,
+     [](O& o, T v) { return set_size_or_auto(o.device_memory_bytes, v); },
+     [](const O& o) { return print_size_or_auto(o.device_memory_bytes); }},
+    {"host-memory", "SIZE",
+     "hard budget of each rank for what is kept in host memory; auto: 0.9 of what is free, shared with a cpu device",
+     size_or_auto, JsonForm::number_or_text, Agreement::rank,
+     [](O& o, T v) { return set_size_or_auto(o.host_memory_bytes, v); },
+     [](const O& o) { return print_size_or_auto(o.host_memory_bytes); }},
+    {"nvme-memory", "SIZE", "hard budget of each rank in all directories of nvme-dir; auto: 0.9 of what is free",
+     size_or_auto, JsonForm::number_or_text, Agreement::rank,
+     [](O& o, T v) { return set_size_or_auto(o.nvme_memory_bytes, v); },
+     [](const O& o) { return print_size_or_auto(o.nvme_memory_bytes); }},
+    {"params", "HOME", "where published shards live; auto: the fastest that has room", home_names, JsonForm::text,
+     Agreement::world, [](O& o, T v) { return set_choice(o.params, v, homes); },
+     [](const O& o) { return print_choice(o.params, homes); }},
+    {"optimizer", "HOME", "where master and moments live; auto: the fastest that has room", home_names, JsonForm::text,
+     Agreement::world, [](O& o, T v) { return set_choice(o.optimizer, v, homes); },
+     [](const O& o) { return print_choice(o.optimizer, homes); }},
+    {"gradients", "HOME", "where gradient accumulators live; auto: the fastest that has room", home_names,
+     JsonForm::text, Agreement::world, [](O& o, T v) { return set_choice(o.gradients, v, homes); },
+     [](const O& o) { return print_choice(o.gradients, homes); }},
+    {"activations", "HOME", "where stashed activations live; auto: the fastest that has room", home_names,
+     JsonForm::text, Agreement::world, [](O& o, T v) { return set_choice(o.activations, v, homes); },
+     [](const O& o) { return print_choice(o.activations, homes); }},
+    {"activation-memory", "SIZE", "room of each rank for stashed activations", size, JsonForm::number_or_text,
+     Agreement::world, [](O& o, T v) { return set_size(o.activation_memory_bytes, v); },
+     [](const O& o) { return std::to_string(o.activation_memory_bytes); }},
+    {"split-master", "SWITCH", "bf16: masters on nvme without the half that the published shard holds", "on or off",
+     JsonForm::boolean, Agreement::world, [](O& o, T v) { return set_choice(o.split_master, v, switches); },
+     [](const O& o) { return print_choice(o.split_master, switches); }},
+    {"nvme-dir", "DIRS", "directory for what lives on nvme; several, with commas between them, are striped",
+     "paths, at most 64, each once, as /mnt/a or /mnt/a,/mnt/b; or none", JsonForm::text, Agreement::rank,
+     set_nvme_dirs, print_nvme_dirs},
+    {"io", "BACKEND", "how the disk is driven; auto: uring, and threads where the kernel refuses that",
+     "auto, uring or threads", JsonForm::text, Agreement::rank,
+     [](O& o, T v) { return set_choice(o.io, v, io_backends); },
+     [](const O& o) { return print_choice(o.io, io_backends); }},
+    {"io-inflight", "SIZE", "bytes under way to and from the disk at once", "a size from 4KiB to 1GiB",
+     JsonForm::number_or_text, Agreement::rank, set_io_inflight,
+     [](const O& o) { return std::to_string(o.io_inflight_bytes); }},
+    {"io-block", "SIZE", "bytes of one request to the disk", "a power of two from 4KiB to 16MiB",
+     JsonForm::number_or_text, Agreement::rank, set_io_block,
+     [](const O& o) { return std::to_string(o.io_block_bytes); }},
     {"prefetch", "N", "units gathered ahead of the caller; auto: what the budget allows, at most 2",
      "a whole number from 0 to 1024; or auto", JsonForm::number_or_auto, Agreement::world,
      [](O& o, T v) { return set_count(o.prefetch, v, 0, 1024); }, [](const O& o) { return print_count(o.prefetch); }},
@@ -217,7 +216,7 @@ constexpr std::array<OptionDescriptor, 18> table = {{
     {"help", "", "print this, and end", "on or off", JsonForm::boolean, Agreement::rank,
      [](O& o, T v) { return set_choice(o.help, v, switches); },
      [](const O& o) { return print_choice(o.help, switches); }},
-}};
+});
 
 }  // namespace
 

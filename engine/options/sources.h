@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/options_table.h"
+#include "engine/options/table.h"
 
 namespace strata::detail {
 

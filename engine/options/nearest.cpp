@@ -1,4 +1,4 @@
-#include "engine/options_nearest.h"
+#include "engine/options/nearest.h"
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ std::vector<std::string_view> nearest_names(std::string_view wanted, const std::
   constexpr std::size_t length_max = 128;  // a longer text is no misspelt name
   std::vector<std::string_view> nearest;
   if (wanted.size() > length_max) return nearest;
-  std::size_t least = wanted.size() / 2;
+  std::size_t least = std::max<std::size_t>(wanted.size() / 2, 1);
   for (const std::string_view name : names) {
     const std::size_t distance = edit_distance(wanted, name);
     if (distance > least) continue;

@@ -1,4 +1,4 @@
-#include "engine/options_sources.h"
+#include "engine/options/sources.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include <strata/error.h>
 
-#include "engine/options_nearest.h"
+#include "engine/options/nearest.h"
 
 namespace strata::detail {
 namespace {
