@@ -9,8 +9,8 @@
 #include <cstring>
 #include <span>
 
+#include <strata/detail/host_share.h>
 #include <strata/error.h>
-#include <strata/plan.h>
 
 namespace strata::sharding {
 
@@ -35,11 +35,11 @@ detail::UniqueFd make_segment_file() {
 }
 
 int ExchangeSegment::reserve(std::size_t offset, std::size_t bytes, const std::function<void()>& beat) {
-  if (bytes > measure_machine(1).device_free_bytes) return ENOMEM;
+  if (bytes > detail::free_memory_bytes()) return ENOMEM;
   while (bytes != 0) {
     const std::size_t step = std::min(bytes, reserve_step_bytes);
     // Twice the step, for peers take theirs at the same time.
-    if (step == reserve_step_bytes && measure_machine(1).device_free_bytes < 2 * step) return ENOMEM;
+    if (step == reserve_step_bytes && detail::free_memory_bytes() < 2 * step) return ENOMEM;
     if (fallocate(file_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(step)) != 0) {
       if (errno == EINTR) continue;
       return errno;

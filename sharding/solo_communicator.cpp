@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 
+#include <strata/detail/host_share.h>
 #include <strata/error.h>
-#include <strata/plan.h>
 #include <strata/rendezvous.h>
 
 #include "sharding/collective_arguments.h"
@@ -31,7 +31,7 @@ class SoloCommunicator : public Communicator {
 
   ExchangeBlock allocate(std::size_t bytes, Sharing) override {
     begin_call();
-    const std::uint64_t available_bytes = measure_machine(1).device_free_bytes;
+    const std::uint64_t available_bytes = detail::free_memory_bytes();
     const std::size_t mapped_bytes = (std::max<std::size_t>(bytes, 1) + page_bytes - 1) / page_bytes * page_bytes;
     void* address = MAP_FAILED;
     if (bytes <= available_bytes) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include <strata/plan.h>
+#include <strata/detail/host_share.h>
 
 #include "sharding/transport/futex.h"
 
@@ -38,7 +38,7 @@ ShmChannel::ShmChannel(std::shared_ptr<ExchangeSegment> segment, int rank, int s
   ranks_ = reinterpret_cast<RankControl*>(memory_.get() + sizeof(JobControl));
 
   // With more ranks than cores the peer that is waited for may need this very core.
-  const bool cores_for_all = measure_machine(1).core_count >= static_cast<std::uint32_t>(size);
+  const bool cores_for_all = detail::usable_core_count() >= static_cast<std::uint32_t>(size);
   spin_ns_max_ = cores_for_all ? spin_ns_most : 0;
   spin_ns_ = spin_ns_max_;
   beat();
