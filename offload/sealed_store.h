@@ -15,7 +15,7 @@
 
 namespace strata::offload {
 
-enum class Content : std::uint8_t { record, published, accumulator, activation };
+enum class Content : std::uint8_t { record, published, frozen, accumulator, activation };
 enum class Copies : std::uint8_t { one = 1, two = 2 };
 
 // What an extent holds, for its seal and for messages.
@@ -62,6 +62,8 @@ class SealedStore {
     std::uint64_t checksum = 0;
     Copies copies = Copies::one;
   };
+
+  static std::uint64_t first_byte_of(const Item& item);  // of the current copy, within the extent
 
   Tier& tier_;
   std::vector<Item> items_;

@@ -5,9 +5,9 @@ set -euo pipefail
 
 packages_of() {
   case "$1" in
-    build) echo g++ cmake ninja-build pkg-config libhwy-dev libdnnl-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev ;;
+    build) echo g++ cmake ninja-build pkg-config libhwy-dev libdnnl-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev liburing-dev ;;
     test) echo libgtest-dev libgmock-dev python3 clang-format git procps ;;
-    bench) echo libgtest-dev libgmock-dev python3 ;;
+    bench) echo libgtest-dev libgmock-dev python3 fio ;;
     demo) echo bible-kjv ;;
     *) echo "install_dependencies: no group '$1'; there are build, test, bench and demo" >&2; return 1 ;;
   esac
