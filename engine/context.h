@@ -14,6 +14,7 @@
 #include "engine/memory_needs.h"
 #include "engine/unit_state.h"
 #include "offload/private_memory.h"
+#include "offload/sealed_store.h"
 #include "sharding/flat_layout.h"
 
 namespace strata::engine {
@@ -21,9 +22,14 @@ namespace strata::engine {
 // Memory of the engine, taken once, as the plan says.
 struct EngineMemory {
   offload::PrivateMemory published_private, grad_slots_private, accumulators_private, records, norm_leaves,
-      agreement_own;
+      agreement_own, host_published, host_accumulators, host_records, io;
   ExchangeBlock published_exchange, grad_slots_exchange, accumulators_exchange, param_slots, agreement_all;
+  std::unique_ptr<Tier> nvme;  // null when nothing lies there
+  std::unique_ptr<offload::SealedStore> sealed;
+  std::vector<Event> item_stored;  // by item of `sealed`: its last store
   std::uint64_t device_bytes = 0;  // counted as it is taken
+  std::uint64_t host_bytes = 0;
+  std::uint64_t nvme_bytes = 0;
 
   std::byte* published() const;
   std::byte* grad_slots() const;
@@ -39,6 +45,7 @@ struct EngineContext {
   Options options;
   Plan plan;
   MemoryNeeds needs;
+  Placement placement;
   EngineMemory memory;
   std::uint64_t caller_hash = 0;        // over the caller's engine calls so far
   std::string_view last_act = "start";  // the caller's last call, for messages
@@ -50,6 +57,15 @@ struct EngineContext {
 
   // The caller waits for the event; seconds, 0 when it was ready.
   double timed_wait(const Event& event);
+
+  std::size_t lane_capacity() const {
+    return 2 * units.size() + 2 * (needs.param_slots.sizes.size() + needs.grad_slots.sizes.size()) + 64;
+  }
+
+  // Stage 3: where the frozen shard lies behind the trainable one.
+  std::size_t frozen_shard_offset_bytes(std::size_t unit) const {
+    return round_to_page(layouts[unit].trainable().shard_count * bytes_per_element(options.dtype));
+  }
 
   int rank() const { return communicator->rank(); }
   int world_size() const { return communicator->size(); }

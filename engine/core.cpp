@@ -34,6 +34,7 @@ EngineCore::EngineCore(std::vector<Unit> units, std::shared_ptr<const Optimizer>
   reduce_ = std::make_unique<engine::ReducePipeline>(context_);
   update_ = std::make_unique<engine::UpdatePipeline>(context_);
   engine::start_lanes(context_);
+  start_activations();
   for (std::size_t i = 0; i < context_.states.size(); ++i) {
     const std::size_t leaf_count = context_.needs.norm_leaves.sizes[i] / sizeof(double);
     leaves_.emplace_back(context_.states[i].norm_leaves, leaf_count);
@@ -76,7 +77,7 @@ void EngineCore::initialize(const Initializer& initializer) {
   check_no_leases("initialize");
   drain();
   context_.note_call("initialize", 0);
-  engine::initialize_state(context_, *update_, initializer);
+  engine::initialize_state(context_, update_->chunks(), initializer);
   gather_->end_round();
 }
 
@@ -185,6 +186,25 @@ void EngineCore::replay() {
   }
 }
 
+void EngineCore::start_activations() {
+  const Home wished = context_.options.activations;
+  if (wished == Home::nvme) throw Error(ErrorCode::unsupported, "--strata-activations nvme: this build has memory alone");
+  const TierKind home = wished == Home::host ? TierKind::host : TierKind::device;
+  const engine::ActivationNeeds needs = engine::activation_needs(context_.options, home);
+  activations_.emplace(needs, home, nullptr);
+  if (home == TierKind::device) context_.memory.device_bytes += needs.room_bytes;
+}
+
+void EngineCore::stash(std::uint64_t key, std::span<const std::byte> bytes) {
+  check_usable();
+  activations_->stash(key, bytes);
+}
+
+void EngineCore::fetch(std::uint64_t key, std::span<std::byte> target) {
+  check_usable();
+  activations_->fetch(key, target);
+}
+
 void EngineCore::check_no_leases(std::string_view act) const {
   if (gather_->held_unit_count() > 0) {
     throw Error(ErrorCode::invalid_argument,
@@ -194,6 +214,7 @@ void EngineCore::check_no_leases(std::string_view act) const {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} while gradient leases are held: {}: commit them first", act, reduce_->holders()));
   }
+  activations_->check_empty(act);
 }
 
 void EngineCore::begin_evaluation() {
@@ -222,7 +243,7 @@ std::uint64_t EngineCore::state_hash() {
   check_usable();
   drain();
   context_.note_call("state_hash", 0);
-  std::uint64_t sum = engine::own_state_hash(context_, *update_);
+  std::uint64_t sum = engine::own_state_hash(context_, {update_->chunks(), gather_->loader()});
   std::uint64_t* at = &sum;
   engine::EngineContext* context = &context_;
   context_.comm_lane
@@ -236,7 +257,7 @@ std::uint64_t EngineCore::state_hash() {
 void EngineCore::visit_state(const StateVisitor& visitor) {
   check_usable();
   drain();
-  engine::visit_state(context_, *update_, visitor);
+  engine::visit_state(context_, {update_->chunks(), gather_->loader()}, visitor);
 }
 
 void EngineCore::drain() {

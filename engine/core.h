@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <strata/engine.h>
+#include "engine/activation_store.h"
 #include "engine/context.h"
 #include "engine/gather_pipeline.h"
 #include "engine/micro_batch_record.h"
@@ -30,6 +31,9 @@ class EngineCore {
   void record_loss(double loss);
   ParamLease gather(const Unit& unit);
   GradLease gradients(const Unit& unit);
+  void stash(std::uint64_t key, std::span<const std::byte> bytes);
+  void fetch(std::uint64_t key, std::span<std::byte> target);
+  void drop_stashes() { activations_->drop_all(); }
   StepReport step(const StepOptions& options);
   void begin_evaluation();
   void end_evaluation() noexcept;
@@ -57,6 +61,7 @@ class EngineCore {
   std::size_t tensor_of(std::size_t unit, std::string_view tensor) const;
   void check_usable() const;  // throws the failure again
   void check_no_leases(std::string_view act) const;
+  void start_activations();
   void end_micro_batch();
   void replay();
   void hand_in(std::size_t unit, std::size_t slot, float weight);
@@ -73,6 +78,7 @@ class EngineCore {
   std::unique_ptr<engine::GatherPipeline> gather_;
   std::unique_ptr<engine::ReducePipeline> reduce_;
   std::unique_ptr<engine::UpdatePipeline> update_;
+  std::optional<engine::ActivationStore> activations_;
   engine::MicroBatchRecord record_;
   std::vector<std::uint32_t> update_order_;
   std::vector<std::uint8_t> reduced_;

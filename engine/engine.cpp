@@ -30,6 +30,9 @@ void Engine::idle_micro_batch() { core_->idle_micro_batch(); }
 void Engine::record_loss(double loss) { core_->record_loss(loss); }
 ParamLease Engine::gather(const Unit& unit) { return core_->gather(unit); }
 GradLease Engine::gradients(const Unit& unit) { return core_->gradients(unit); }
+void Engine::stash(std::uint64_t key, std::span<const std::byte> bytes) { core_->stash(key, bytes); }
+void Engine::fetch(std::uint64_t key, std::span<std::byte> target) { core_->fetch(key, target); }
+void Engine::drop_stashes() { core_->drop_stashes(); }
 double Engine::loss_scale() const { return core_->loss_scale(); }
 StepReport Engine::step(const StepOptions& options) { return core_->step(options); }
 std::uint64_t Engine::step_count() const { return core_->step_count(); }

@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "engine/handshake.h"
+#include "engine/planner.h"
+#include "engine/spill.h"
 #include "engine/unit_check.h"
+#include "offload/nvme_files.h"
 
 namespace strata::engine {
 namespace {
@@ -27,21 +30,31 @@ void check_arguments(EngineContext& context) {
 void make_common_plan(EngineContext& context) {
   Communicator& communicator = *context.communicator;
   Machine machine = measure_machine(static_cast<std::uint32_t>(communicator.size()));
-  machine.device_free_bytes = least_over_ranks(communicator, machine.device_free_bytes);
+  machine.nvme_free_bytes = offload::nvme_free_bytes(context.options.nvme_dirs) / machine.local_rank_count;
+  for (std::uint64_t* bytes : {&machine.device_free_bytes, &machine.host_free_bytes, &machine.nvme_free_bytes}) {
+    *bytes = least_over_ranks(communicator, *bytes);
+  }
   Options options = context.options;
-  const std::uint64_t wish_bytes = options.device_memory_bytes.value_or(~std::uint64_t{0});
-  const std::uint64_t least_bytes = least_over_ranks(communicator, wish_bytes);
-  if (least_bytes != ~std::uint64_t{0}) options.device_memory_bytes = least_bytes;
-  context.plan = make_plan(context.units, *context.optimizer, communicator.size(), options, machine);
+  for (auto* budget : {&options.device_memory_bytes, &options.host_memory_bytes, &options.nvme_memory_bytes}) {
+    constexpr std::uint64_t not_given = ~std::uint64_t{0};
+    const std::uint64_t least_bytes = least_over_ranks(communicator, budget->value_or(not_given));
+    if (least_bytes != not_given) *budget = least_bytes;
+  }
+  PlanAndMemory made = make_plan_and_memory(context.units, *context.optimizer, communicator.size(), options, machine);
+  context.plan = std::move(made.plan);
+  context.needs = std::move(made.memory.needs);
+  context.placement = std::move(made.memory.placement);
   for (const Unit& unit : context.units) context.layouts.emplace_back(unit, communicator.size());
-  const MemoryShape shape{context.layouts, communicator.size(), context.optimizer->moment_names().size(),
-                          context.plan.prefetch};
-  context.needs = memory_needs(shape, context.options);
 }
 
 offload::PrivateMemory take_private(EngineMemory& memory, const Buffer& buffer) {
   memory.device_bytes += buffer.total_bytes;
   return offload::PrivateMemory(buffer.total_bytes);
+}
+
+offload::PrivateMemory take_host(EngineMemory& memory, std::size_t bytes) {
+  memory.host_bytes += bytes;
+  return offload::PrivateMemory(bytes);
 }
 
 ExchangeBlock take_exchange(EngineContext& context, const Buffer& buffer, Sharing sharing) {
@@ -67,28 +80,56 @@ void take_memory(EngineContext& context) {
   either(needs.accumulators_in_exchange, needs.accumulators, memory.accumulators_exchange, memory.accumulators_private);
   memory.param_slots = take_exchange(context, needs.param_slots, Sharing::common);
   memory.records = take_private(memory, needs.records);
+  memory.host_published = take_host(memory, needs.host_published.total_bytes);
+  memory.host_accumulators = take_host(memory, needs.host_accumulators.total_bytes);
+  memory.host_records = take_host(memory, needs.host_records.total_bytes);
   memory.norm_leaves = take_private(memory, needs.norm_leaves);
   memory.agreement_own = take_private(memory, needs.agreement_own);
   memory.agreement_all = take_exchange(context, needs.agreement_all, Sharing::common);
 }
 
+void cut_published(EngineContext& context, std::size_t unit) {
+  UnitState& state = context.states[unit];
+  const TierKind home = context.placement.published[unit];
+  state.published_on_nvme = home == TierKind::nvme;
+  if (state.published_on_nvme) return;
+  const std::size_t element_bytes = bytes_per_element(context.options.dtype);
+  state.published = home == TierKind::device
+                        ? context.memory.published() + context.needs.published.offsets[unit]
+                        : context.memory.host_published.bytes().data() + context.needs.host_published.offsets[unit];
+  const bool whole = context.options.stage < 3;
+  state.published_shard = state.published + (whole ? state.state.begin : 0) * element_bytes;
+  state.frozen = state.published + (whole ? context.layouts[unit].frozen_begin() * element_bytes
+                                          : context.frozen_shard_offset_bytes(unit));
+}
+
+void cut_accumulator(EngineContext& context, std::size_t unit) {
+  UnitState& state = context.states[unit];
+  const TierKind home = context.placement.accumulators[unit];
+  state.accumulator_on_nvme = home == TierKind::nvme;
+  if (state.accumulator_on_nvme) return;
+  std::byte* const at =
+      home == TierKind::device
+          ? context.memory.accumulators() + context.needs.accumulators.offsets[unit]
+          : context.memory.host_accumulators.bytes().data() + context.needs.host_accumulators.offsets[unit];
+  const std::size_t shard_begin = context.layouts[unit].shard(Training::trainable, context.rank()).begin;
+  state.accumulator = reinterpret_cast<float*>(at);
+  state.accumulator_shard = state.accumulator + (context.needs.accumulators_in_exchange ? shard_begin : 0);
+}
+
 void cut_memory(EngineContext& context) {
   const MemoryNeeds& needs = context.needs;
   const EngineMemory& memory = context.memory;
-  const std::size_t element_bytes = bytes_per_element(context.options.dtype);
-  const auto rank = static_cast<std::size_t>(context.rank());
   context.states.resize(context.units.size());
   for (std::size_t i = 0; i < context.units.size(); ++i) {
     UnitState& state = context.states[i];
-    const sharding::FlatLayout& layout = context.layouts[i];
-    const std::size_t shard_begin = layout.trainable().shard_count * rank;
-    state.state = state_range(layout, context.options.stage, context.rank());
-    state.published = memory.published() + needs.published.offsets[i];
-    const std::size_t published_begin = context.options.stage == 3 ? 0 : state.state.begin;
-    state.published_shard = state.published + published_begin * element_bytes;
-    state.accumulator = reinterpret_cast<float*>(memory.accumulators() + needs.accumulators.offsets[i]);
-    state.accumulator_shard = state.accumulator + (needs.accumulators_in_exchange ? shard_begin : 0);
+    state.state = state_range(context.layouts[i], context.options.stage, context.rank());
+    cut_published(context, i);
+    cut_accumulator(context, i);
+    state.record_homes = context.placement.records[i];
+    state.split_master = splits_master(context.options, context.placement.published[i]);
     state.records = reinterpret_cast<float*>(memory.records.bytes().data() + needs.records.offsets[i]);
+    state.host_records = reinterpret_cast<float*>(memory.host_records.bytes().data() + needs.host_records.offsets[i]);
     state.norm_leaves = reinterpret_cast<double*>(memory.norm_leaves.bytes().data() + needs.norm_leaves.offsets[i]);
     for (std::size_t t = 0; t < context.units[i].tensors.size(); ++t) {
       state.tensor_index.emplace(context.units[i].tensors[t].name, static_cast<std::uint32_t>(t));
@@ -133,6 +174,7 @@ void start(EngineContext& context, std::vector<Unit> units, std::shared_ptr<cons
   }
   take_memory(context);
   cut_memory(context);
+  take_spill(context);
   group_runs(context);
 }
 
@@ -140,9 +182,7 @@ void start_lanes(EngineContext& context) {
   Communicator* communicator = context.communicator;
   const auto beat_every =
       std::chrono::milliseconds(std::max(1, static_cast<int>(context.options.timeout_s * 1000 / 8)));
-  const std::size_t capacity = 2 * context.units.size() +
-                               2 * (context.needs.param_slots.sizes.size() + context.needs.grad_slots.sizes.size()) +
-                               64;
+  const std::size_t capacity = context.lane_capacity();
   context.comm_lane = std::make_unique<Lane>(
       "strata-comm", capacity, [communicator] { communicator->beat(); }, beat_every);
   context.update_lane = std::make_unique<Lane>(

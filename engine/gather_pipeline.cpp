@@ -8,7 +8,7 @@
 
 namespace strata::engine {
 
-GatherPipeline::GatherPipeline(EngineContext& context) : context_(context) {
+GatherPipeline::GatherPipeline(EngineContext& context) : context_(context), loader_(context) {
   std::vector<std::size_t> unit_bytes;
   for (const auto& layout : context.layouts) {
     unit_bytes.push_back(layout.whole_count() * bytes_per_element(context.options.dtype));
@@ -65,22 +65,23 @@ void GatherPipeline::enqueue_gather(std::size_t unit, std::size_t slot) {
   std::byte* target = slot_data(slot);
   EngineContext* context = &context_;
   const std::uint64_t hash = context_.caller_hash;
-  context_.states[unit].gathered = context_.comm_lane->enqueue([context, unit, target, hash] {
+  ShardLoader* loader = context_.states[unit].published_on_nvme ? &loader_ : nullptr;
+  if (loader != nullptr) loader->want(unit);
+  context_.states[unit].gathered = context_.comm_lane->enqueue([context, loader, unit, target, hash] {
     const UnitState& state = context->states[unit];
     const sharding::FlatLayout& layout = context->layouts[unit];
     const Dtype dtype = context->options.dtype;
     const std::size_t element_bytes = bytes_per_element(dtype);
     const CallTag tag{static_cast<std::uint32_t>(unit), hash, "gather"};
     context->comm_lane->wait_with_idle(state.updated);
+    const LoadedShard shard = loader != nullptr ? loader->take() : LoadedShard{state.published, state.frozen};
     const std::size_t trainable_count = layout.trainable().shard_count;
-    if (trainable_count > 0) {
-      context->communicator->all_gather(state.published, target, trainable_count, dtype, tag);
-    }
+    if (trainable_count > 0) context->communicator->all_gather(shard.trainable, target, trainable_count, dtype, tag);
     if (layout.frozen().shard_count > 0) {
-      context->communicator->all_gather(state.published + trainable_count * element_bytes,
-                                        target + layout.frozen_begin() * element_bytes, layout.frozen().shard_count,
-                                        dtype, tag);
+      context->communicator->all_gather(shard.frozen, target + layout.frozen_begin() * element_bytes,
+                                        layout.frozen().shard_count, dtype, tag);
     }
+    if (loader != nullptr) loader->give_back();
   });
 }
 

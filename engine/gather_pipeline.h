@@ -9,6 +9,7 @@
 #include "engine/context.h"
 #include "engine/residency.h"
 #include "engine/schedule.h"
+#include "engine/shard_loader.h"
 
 namespace strata::engine {
 
@@ -30,6 +31,8 @@ class GatherPipeline {
   // The step is over: gathered copies are of the past. REQUIRES no holders and a drained lane.
   void end_round();
 
+  ShardLoader& loader() { return loader_; }  // for passes over the state. REQUIRES drained lanes.
+
   // Units in the order in which the next round will want them.
   void order_by_use(std::vector<std::uint32_t>& order);
 
@@ -44,6 +47,7 @@ class GatherPipeline {
   }
 
   EngineContext& context_;
+  ShardLoader loader_;
   Residency residency_;
   Schedule training_;
   Schedule evaluation_;

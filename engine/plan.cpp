@@ -7,13 +7,14 @@
 
 #include <strata/bytes.h>
 #include <strata/error.h>
-#include "engine/memory_needs.h"
+#include "engine/planner.h"
 #include "engine/unit_check.h"
 
 namespace strata {
 namespace {
 
-constexpr std::uint32_t prefetch_default = 2;
+using engine::unlimited_bytes;
+
 constexpr std::uint32_t chunk_most_count = 1u << 20;
 constexpr std::uint32_t chunk_least_count = 2048;
 constexpr double free_memory_share = 0.9;
@@ -27,12 +28,6 @@ std::string_view to_string(TierKind tier) {
   return "?";
 }
 
-std::uint64_t sum_bytes(const std::vector<PlanRow>& rows, TierKind tier) {
-  std::uint64_t sum = 0;
-  for (const PlanRow& row : rows) sum += row.tier == tier ? row.bytes : 0;
-  return sum;
-}
-
 // The largest power of two that leaves room for four slots within a quarter of the budget.
 std::uint32_t choose_chunk(const Options& options, std::uint64_t budget_bytes, std::size_t record_bytes) {
   if (options.chunk) return *options.chunk;
@@ -41,19 +36,57 @@ std::uint32_t choose_chunk(const Options& options, std::uint64_t budget_bytes, s
   return chunk_count;
 }
 
-[[noreturn]] void refuse_budget(const Plan& plan) {
-  throw Error(
-      ErrorCode::out_of_budget,
-      fmt::format(
-          "--strata-device-memory is {} for each rank, but these units need at least {} ({} bytes): raise it to "
-          "that, shard further (--strata-stage, more ranks), or lower --strata-leases.\n{}",
-          format_bytes(plan.device_budget_bytes), format_bytes(plan.least_device_bytes), plan.least_device_bytes,
-          plan.table()));
+// Hard limits of this rank. Where device and host are one memory and a budget is not given, both share what is free.
+engine::Room budgets_of(const Options& options, const Machine& machine) {
+  const auto share = [](std::uint64_t bytes) {
+    return static_cast<std::uint64_t>(free_memory_share * static_cast<double>(bytes));
+  };
+  engine::Room room;
+  room.nvme = options.nvme_dirs.empty() ? 0 : options.nvme_memory_bytes.value_or(share(machine.nvme_free_bytes));
+  const std::uint64_t pool = share(machine.device_free_bytes);
+  if (!machine.device_is_host) {
+    room.device = options.device_memory_bytes.value_or(pool);
+    room.host = options.host_memory_bytes.value_or(share(machine.host_free_bytes));
+    room.memory = unlimited_bytes;
+    return room;
+  }
+  const auto rest_of_pool = [&](const std::optional<std::uint64_t>& other) {
+    return other ? pool - std::min(pool, *other) : pool;
+  };
+  room.device = options.device_memory_bytes.value_or(rest_of_pool(options.host_memory_bytes));
+  room.host = options.host_memory_bytes.value_or(rest_of_pool(options.device_memory_bytes));
+  const bool both_given = options.device_memory_bytes && options.host_memory_bytes;
+  room.memory = both_given
+                    ? unlimited_bytes
+                    : std::max({pool, options.device_memory_bytes.value_or(0), options.host_memory_bytes.value_or(0)});
+  return room;
+}
+
+// Names the budget that, raised alone, is enough; else the table of what needs what.
+[[noreturn]] void refuse_budget(Plan& plan, const engine::Planner& planner, const engine::Room& room) {
+  plan.rows = planner.lowest().rows;
+  const auto remedy = [&](std::uint64_t engine::Room::*budget, std::string_view option, std::uint64_t given) {
+    const std::uint64_t least = planner.least(room, budget);
+    if (least == unlimited_bytes) return;
+    throw Error(ErrorCode::out_of_budget,
+                fmt::format("{} is {} for each rank, but these units need at least {} ({} bytes): raise it to that, "
+                            "shard further (--strata-stage, more ranks), lower --strata-leases, or give a lower tier "
+                            "room (--strata-host-memory, --strata-nvme-dir).\n{}",
+                            option, format_bytes(given), format_bytes(least), least, plan.table()));
+  };
+  remedy(&engine::Room::device, "--strata-device-memory", room.device);
+  remedy(&engine::Room::host, "--strata-host-memory", room.host);
+  remedy(&engine::Room::nvme, "--strata-nvme-memory", room.nvme);
+  throw Error(ErrorCode::out_of_budget,
+              fmt::format("these units need more than --strata-device-memory {}, --strata-host-memory {} and "
+                          "--strata-nvme-memory {} for each rank: raise more than one of them, or shard further "
+                          "(--strata-stage, more ranks). What they need at least:\n{}",
+                          format_bytes(room.device), format_bytes(room.host), format_bytes(room.nvme), plan.table()));
 }
 
 }  // namespace
 
-std::uint64_t Plan::total_bytes(TierKind tier) const { return sum_bytes(rows, tier); }
+std::uint64_t Plan::total_bytes(TierKind tier) const { return engine::sum_bytes(rows, tier); }
 
 std::string Plan::table() const {
   std::string text = fmt::format("{:<24} {:<7} {:<8} {:>12}\n", "what", "tier", "owner", "per rank");
@@ -66,7 +99,10 @@ std::string Plan::table() const {
     const std::uint64_t sum = total_bytes(tier);
     if (sum == 0 && tier != TierKind::device) continue;
     fmt::format_to(line, "{:<24} {:<7} {:<8} {:>12}", "total", to_string(tier), "", format_bytes(sum));
-    if (tier == TierKind::device) fmt::format_to(line, "  of {}", format_bytes(device_budget_bytes));
+    fmt::format_to(line, "  of {}",
+                   format_bytes(tier == TierKind::device ? device_budget_bytes
+                                : tier == TierKind::host ? host_budget_bytes
+                                                         : nvme_budget_bytes));
     text += '\n';
   }
   fmt::format_to(line,
@@ -77,6 +113,11 @@ std::string Plan::table() const {
 
 Plan make_plan(std::span<const Unit> units, const Optimizer& optimizer, int world_size, const Options& options,
                const Machine& machine) {
+  return engine::make_plan_and_memory(units, optimizer, world_size, options, machine).plan;
+}
+
+engine::PlanAndMemory engine::make_plan_and_memory(std::span<const Unit> units, const Optimizer& optimizer,
+                                                   int world_size, const Options& options, const Machine& machine) {
   validate(options);
   engine::check_units(units);
   if (world_size < 1) throw Error(ErrorCode::invalid_argument, fmt::format("world size {} is below 1", world_size));
@@ -90,31 +131,26 @@ Plan make_plan(std::span<const Unit> units, const Optimizer& optimizer, int worl
       if (tensor.training == Training::trainable) plan.trainable_count += tensor.element_count();
     }
   }
-  plan.device_budget_bytes = options.device_memory_bytes.value_or(
-      static_cast<std::uint64_t>(free_memory_share * static_cast<double>(machine.device_free_bytes)));
+  const engine::Room room = budgets_of(options, machine);
+  plan.device_budget_bytes = room.device;
+  plan.host_budget_bytes = room.host;
+  plan.nvme_budget_bytes = room.nvme;
   const std::size_t moment_count = optimizer.moment_names().size();
-  plan.chunk_count = choose_chunk(options, plan.device_budget_bytes, sizeof(float) * (1 + moment_count));
+  const std::uint64_t memory_bytes =
+      std::min(room.device + std::min(room.host, unlimited_bytes - room.device), room.memory);
+  plan.chunk_count = choose_chunk(options, memory_bytes, sizeof(float) * (1 + moment_count));
   const std::uint32_t ranks_here = std::max<std::uint32_t>(machine.local_rank_count, 1);
   plan.threads = options.threads.value_or(std::max<std::uint32_t>(machine.core_count / ranks_here, 1));
 
-  const auto rows_with = [&](std::uint32_t prefetch) {
-    const engine::MemoryShape shape{layouts, world_size, moment_count, prefetch};
-    return engine::plan_rows(engine::memory_needs(shape, options), world_size, machine.shared_exchange);
-  };
-  plan.rows = rows_with(0);
-  plan.least_device_bytes = plan.total_bytes(TierKind::device);
-  if (plan.least_device_bytes > plan.device_budget_bytes) refuse_budget(plan);
-  if (options.stage < 3) return plan;
-  const auto unit_count = static_cast<std::uint32_t>(std::min<std::size_t>(units.size(), 1u << 16));
-  const std::uint32_t useful = unit_count - std::min(unit_count, options.leases);
-  for (std::uint32_t wish = std::min(options.prefetch.value_or(prefetch_default), useful); wish > 0; --wish) {
-    std::vector<PlanRow> rows = rows_with(wish);
-    if (sum_bytes(rows, TierKind::device) > plan.device_budget_bytes) continue;
-    plan.rows = std::move(rows);
-    plan.prefetch = wish;
-    break;
-  }
-  return plan;
+  const engine::StateShape state{layouts, moment_count, plan.chunk_count};
+  const engine::Planner planner(state, world_size, options, machine);
+  auto planned = planner.fit(room);
+  if (!planned) refuse_budget(plan, planner, room);
+  plan.least_device_bytes = planner.least(room, &engine::Room::device);
+  plan.rows = planned->rows;
+  plan.prefetch = planned->prefetch;
+  plan.slot_count = planned->slot_count;
+  return {std::move(plan), std::move(*planned)};
 }
 
 }  // namespace strata

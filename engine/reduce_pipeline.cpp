@@ -10,7 +10,7 @@
 namespace strata::engine {
 
 ReducePipeline::ReducePipeline(EngineContext& context)
-    : context_(context), slots_(context.needs.grad_slots.sizes.size()) {}
+    : context_(context), staging_(context), slots_(context.needs.grad_slots.sizes.size()) {}
 
 // A function of the caller's calls alone: peers read the same slot.
 std::size_t ReducePipeline::choose(std::size_t unit) const {
@@ -66,11 +66,13 @@ void ReducePipeline::submit(std::size_t unit, std::size_t slot, float weight) {
     context.comm_lane->wait_with_idle(state.updated);
     ReduceTarget target;
     target.accumulator = {state.accumulator_shard, shard_count};
+    if (state.accumulator_on_nvme) target.accumulator = self->staging_.open(unit, mode);
     target.mode = mode;
     target.weight = weight;
     target.reduce_dtype = context.options.reduce_dtype;
     target.leaf_norms = {state.norm_leaves, shard_count / norm_leaf_count};
     self->reduce(unit, source, context.options.grad_dtype, target, {static_cast<std::uint32_t>(unit), hash, "commit"});
+    if (state.accumulator_on_nvme) self->staging_.close();
   });
 }
 

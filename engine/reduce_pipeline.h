@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/accumulator_staging.h"
 #include "engine/context.h"
 
 namespace strata::engine {
@@ -59,6 +60,7 @@ class ReducePipeline {
   void zero_gaps(std::size_t unit, std::byte* data) const;
 
   EngineContext& context_;
+  AccumulatorStaging staging_;
   std::vector<SlotState> slots_;
   std::size_t held_count_ = 0;
   std::uint64_t clock_ = 0;

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include <strata/detail/cast.h>
@@ -32,6 +33,12 @@ void read_published(const std::byte* source, Dtype dtype, std::span<float> value
   }
 }
 
+// Where initial values come from, and room for some of them.
+struct StateInput {
+  const Initializer& initializer;
+  std::span<float> scratch;
+};
+
 // One NaN for all, so that a published NaN and its master agree.
 void make_nan_canonical(std::span<float> values) {
   for (float& value : values) {
@@ -39,53 +46,64 @@ void make_nan_canonical(std::span<float> values) {
   }
 }
 
-// The frozen elements that this rank holds, and where they start in `published`.
-struct FrozenPlace {
-  sharding::FlatRange held;
-  std::byte* data;
-};
-
-FrozenPlace frozen_place(const EngineContext& context, std::size_t unit) {
+// The frozen elements that this rank holds.
+sharding::FlatRange frozen_held(const EngineContext& context, std::size_t unit) {
   const sharding::FlatLayout& layout = context.layouts[unit];
-  const std::size_t element_bytes = bytes_per_element(context.options.dtype);
-  std::byte* published = context.states[unit].published;
-  if (context.options.stage < 3) {
-    return {{0, layout.frozen().full_count}, published + layout.frozen_begin() * element_bytes};
-  }
-  return {layout.shard(Training::frozen, context.rank()), published + layout.trainable().shard_count * element_bytes};
+  if (context.options.stage < 3) return {0, layout.frozen().full_count};
+  return layout.shard(Training::frozen, context.rank());
 }
 
-void initialize_frozen(EngineContext& context, std::size_t unit, const Initializer& initializer,
-                       std::span<float> scratch) {
-  const FrozenPlace place = frozen_place(context, unit);
+// Publishes the initial values of frozen elements in `range`, the first of which stands at `target`.
+void fill_frozen(EngineContext& context, std::size_t unit, sharding::FlatRange range, std::byte* target,
+                 const StateInput& input) {
   const std::size_t element_bytes = bytes_per_element(context.options.dtype);
   context.layouts[unit].ranges_of(
-      Training::frozen, place.held, [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
-        for (std::size_t done = 0; done < count; done += scratch.size()) {
-          const std::span<float> values = scratch.first(std::min(scratch.size(), count - done));
-          initializer(context.units[unit].tensors[tensor], first + done, values);
+      Training::frozen, range, [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
+        for (std::size_t done = 0; done < count; done += input.scratch.size()) {
+          const std::span<float> values = input.scratch.first(std::min(input.scratch.size(), count - done));
+          input.initializer(context.units[unit].tensors[tensor], first + done, values);
           make_nan_canonical(values);
-          publish(values, place.data + (offset + done - place.held.begin) * element_bytes, context.options.dtype);
+          publish(values, target + (offset + done - range.begin) * element_bytes, context.options.dtype);
         }
       });
 }
 
-void initialize_trainable(EngineContext& context, const UpdatePipeline& update, std::size_t unit,
+void initialize_frozen(EngineContext& context, ChunkStream& chunks, std::size_t unit, const StateInput& input) {
+  const sharding::FlatRange held = frozen_held(context, unit);
+  const UnitState& state = context.states[unit];
+  if (!state.published_on_nvme) return fill_frozen(context, unit, held, state.frozen, input);
+  const std::span<std::byte> room = chunks.spare_published_room();
+  offload::SealedStore& sealed = *context.memory.sealed;
+  std::size_t item = state.frozen_items;
+  for (std::size_t begin = held.begin; begin < held.end; begin += context.plan.chunk_count, ++item) {
+    const std::size_t end = std::min<std::size_t>(begin + context.plan.chunk_count, held.end);
+    std::memset(room.data(), 0, room.size());
+    fill_frozen(context, unit, {begin, end}, room.data(), input);
+    context.memory.item_stored[item] = sealed.store(item, room.first(sealed.padded_bytes(item)));
+    context.memory.item_stored[item].wait();  // the room is used again
+  }
+}
+
+void initialize_trainable(EngineContext& context, ChunkStream& chunks, std::size_t unit,
                           const Initializer& initializer) {
-  UnitState& state = context.states[unit];
-  const std::size_t element_bytes = bytes_per_element(context.options.dtype);
-  for (std::size_t c = 0; c < update.chunk_count_of(unit); ++c) {
-    const ChunkPlace chunk = update.chunk(unit, c);
-    const std::size_t record_count = chunk.count * (1 + context.optimizer->moment_names().size());
-    std::memset(chunk.master, 0, record_count * sizeof(float));
+  const UnitState& state = context.states[unit];
+  for (std::size_t c = 0; c < chunks.chunk_count_of(unit); ++c) {
+    const ChunkView chunk = chunks.take(unit, c);
+    const std::span<float> masters = chunks.join_masters(chunk);
+    std::fill(masters.begin(), masters.end(), 0.0f);
+    for (float* moment : chunk.moments) {
+      if (moment != nullptr) std::fill_n(moment, chunk.count, 0.0f);
+    }
     const std::size_t begin = state.state.begin + chunk.begin;
     context.layouts[unit].ranges_of(Training::trainable, {begin, begin + chunk.count},
                                     [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
-                                      const std::span<float> values(chunk.master + (offset - begin), count);
+                                      const std::span<float> values = masters.subspan(offset - begin, count);
                                       initializer(context.units[unit].tensors[tensor], first, values);
                                       make_nan_canonical(values);
                                     });
-    publish({chunk.master, chunk.count}, state.published_shard + chunk.begin * element_bytes, context.options.dtype);
+    publish(masters, chunk.published, context.options.dtype);
+    chunks.split_masters(chunk, masters);
+    chunks.give_back(chunk);
   }
 }
 
@@ -98,41 +116,58 @@ struct Piece {
 
 // Calls visit for all pieces of trainable state that this rank holds within `range` of the unit's trainable part.
 template <typename Visit>
-void visit_trainable(const EngineContext& context, const UpdatePipeline& update, std::size_t unit,
-                     sharding::FlatRange range, const Visit& visit) {
+void visit_trainable(const EngineContext& context, ChunkStream& chunks, std::size_t unit, sharding::FlatRange range,
+                     const Visit& visit) {
   const UnitState& state = context.states[unit];
   const auto moment_names = context.optimizer->moment_names();
-  for (std::size_t c = 0; c < update.chunk_count_of(unit); ++c) {
-    const ChunkPlace chunk = update.chunk(unit, c);
+  for (std::size_t c = 0; c < chunks.chunk_count_of(unit); ++c) {
+    const ChunkView chunk = chunks.take(unit, c);
+    const std::span<const float> masters = chunks.join_masters(chunk);
     const std::size_t chunk_begin = state.state.begin + chunk.begin;
     const sharding::FlatRange part{std::max(chunk_begin, range.begin), std::min(chunk_begin + chunk.count, range.end)};
-    if (part.begin >= part.end) continue;
-    context.layouts[unit].ranges_of(Training::trainable, part,
-                                    [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
-                                      const Tensor& which = context.units[unit].tensors[tensor];
-                                      const std::size_t at = offset - chunk_begin;
-                                      visit(Piece{&which, "master", first, {chunk.master + at, count}});
-                                      for (std::size_t m = 0; m < moment_names.size(); ++m) {
-                                        visit(Piece{&which, moment_names[m], first, {chunk.moments[m] + at, count}});
-                                      }
-                                    });
+    if (part.begin < part.end) {
+      context.layouts[unit].ranges_of(
+          Training::trainable, part, [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
+            const Tensor& which = context.units[unit].tensors[tensor];
+            const std::size_t at = offset - chunk_begin;
+            visit(Piece{&which, "master", first, masters.subspan(at, count)});
+            for (std::size_t m = 0; m < moment_names.size(); ++m) {
+              visit(Piece{&which, moment_names[m], first, {chunk.moments[m] + at, count}});
+            }
+          });
+    }
+    chunks.give_back(chunk);
   }
 }
 
 template <typename Visit>
-void visit_frozen(const EngineContext& context, std::size_t unit, sharding::FlatRange range, const Visit& visit) {
-  const FrozenPlace place = frozen_place(context, unit);
+void visit_frozen(const EngineContext& context, ShardLoader& loader, std::size_t unit, sharding::FlatRange range,
+                  const Visit& visit) {
+  if (context.layouts[unit].frozen().full_count == 0) return;
+  const UnitState& state = context.states[unit];
+  const std::byte* data = state.frozen;
+  if (state.published_on_nvme) {
+    loader.want(unit);
+    data = loader.take().frozen;
+  }
+  const std::size_t held_begin = frozen_held(context, unit).begin;
   const std::size_t element_bytes = bytes_per_element(context.options.dtype);
   std::vector<float> scratch(scratch_count);
   context.layouts[unit].ranges_of(
       Training::frozen, range, [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
         for (std::size_t done = 0; done < count; done += scratch.size()) {
           const std::span<float> values(scratch.data(), std::min(scratch.size(), count - done));
-          const std::size_t at = offset + done - place.held.begin;
-          read_published(place.data + at * element_bytes, context.options.dtype, values);
+          read_published(data + (offset + done - held_begin) * element_bytes, context.options.dtype, values);
           visit(Piece{&context.units[unit].tensors[tensor], "master", first + done, values});
         }
       });
+  if (state.published_on_nvme) loader.give_back();
+}
+
+std::vector<std::uint32_t> all_units(const EngineContext& context) {
+  std::vector<std::uint32_t> units(context.units.size());
+  std::iota(units.begin(), units.end(), 0u);
+  return units;
 }
 
 // Finalizer of splitmix64 over the element's identity and bits.
@@ -157,11 +192,14 @@ std::uint64_t piece_hash(const Piece& piece) {
 
 }  // namespace
 
-void initialize_state(EngineContext& context, const UpdatePipeline& update, const Initializer& initializer) {
+void initialize_state(EngineContext& context, ChunkStream& chunks, const Initializer& initializer) {
   std::vector<float> scratch(scratch_count);
   for (std::size_t unit = 0; unit < context.units.size(); ++unit) {
-    initialize_trainable(context, update, unit, initializer);
-    initialize_frozen(context, unit, initializer, scratch);
+    initialize_frozen(context, chunks, unit, {initializer, scratch});
+  }
+  chunks.begin(Access::write, all_units(context));
+  for (std::size_t unit = 0; unit < context.units.size(); ++unit) {
+    initialize_trainable(context, chunks, unit, initializer);
     const std::size_t shard_count = context.layouts[unit].trainable().shard_count;
     if (context.options.stage == 0 || context.options.stage == 3 || shard_count == 0) continue;
     EngineContext* shared = &context;
@@ -172,24 +210,27 @@ void initialize_state(EngineContext& context, const UpdatePipeline& update, cons
     });
     context.states[unit].ready.wait();
   }
+  chunks.wait_stored();
 }
 
-std::uint64_t own_state_hash(const EngineContext& context, const UpdatePipeline& update) {
+std::uint64_t own_state_hash(const EngineContext& context, const StatePasses& passes) {
   std::uint64_t sum = 0;
   const auto add = [&](const Piece& piece) { sum += piece_hash(piece); };
+  passes.chunks.begin(Access::read, all_units(context));
   for (std::size_t unit = 0; unit < context.units.size(); ++unit) {
     const sharding::FlatLayout& layout = context.layouts[unit];
-    visit_trainable(context, update, unit, layout.shard(Training::trainable, context.rank()), add);
-    visit_frozen(context, unit, layout.shard(Training::frozen, context.rank()), add);
+    visit_trainable(context, passes.chunks, unit, layout.shard(Training::trainable, context.rank()), add);
+    visit_frozen(context, passes.shards, unit, layout.shard(Training::frozen, context.rank()), add);
   }
   return sum;
 }
 
-void visit_state(const EngineContext& context, const UpdatePipeline& update, const StateVisitor& visitor) {
+void visit_state(const EngineContext& context, const StatePasses& passes, const StateVisitor& visitor) {
   const auto show = [&](const Piece& piece) { visitor(*piece.tensor, piece.kind, piece.first, piece.values); };
+  passes.chunks.begin(Access::read, all_units(context));
   for (std::size_t unit = 0; unit < context.units.size(); ++unit) {
-    visit_trainable(context, update, unit, context.states[unit].state, show);
-    visit_frozen(context, unit, frozen_place(context, unit).held, show);
+    visit_trainable(context, passes.chunks, unit, context.states[unit].state, show);
+    visit_frozen(context, passes.shards, unit, frozen_held(context, unit), show);
   }
 }
 

@@ -122,12 +122,15 @@ StepReport EngineCore::report_of(const engine::Verdict& verdict) {
   report.loss_scale = loss_scale();
   report.skipped_count = skipped_count_;
   report.device_bytes = context_.memory.device_bytes;
+  report.host_bytes = context_.memory.host_bytes;
+  report.nvme_bytes = context_.memory.nvme_bytes;
   report.moved_bytes = counters.moved_bytes - moved_bytes_before_;
   report.waits.gather_s = gather_->waited_s;
   report.waits.update_s = gather_->update_waited_s;
   report.waits.gradient_slot_s = reduce_->slot_waited_s;
   report.waits.reduce_s = reduce_->waited_s;
   report.waits.peer_s = context_.peer_waited_s;
+  report.waits.activations_s = activations_->waited_s();
   moved_bytes_before_ = counters.moved_bytes;
   return report;
 }
@@ -137,6 +140,7 @@ void EngineCore::finish_step() {
   reduce_->end_round();
   gather_->waited_s = 0;
   gather_->update_waited_s = 0;
+  activations_->reset_waited();
   reduce_->waited_s = 0;
   reduce_->slot_waited_s = 0;
   context_.peer_waited_s = 0;

@@ -9,6 +9,7 @@
 
 #include <strata/event.h>
 #include <strata/unit.h>
+#include "engine/placement.h"
 #include "sharding/flat_layout.h"
 
 namespace strata::engine {
@@ -23,14 +24,28 @@ struct GroupRun {
 
 struct UnitState {
   std::unordered_map<std::string_view, std::uint32_t> tensor_index;  // by name
-  std::byte* published = nullptr;        // whole (stages 0-2), or trainable shard | frozen shard (stage 3)
+  // Pointers are null where the part lies on nvme.
+  std::byte* published = nullptr;        // whole (stages 0-2), or the trainable shard (stage 3)
   std::byte* published_shard = nullptr;  // where the update writes: within `published`
+  std::byte* frozen = nullptr;           // published values: whole (stages 0-2) or the shard
   float* accumulator = nullptr;          // whole or shard
   float* accumulator_shard = nullptr;    // this rank's slice of it
-  float* records = nullptr;              // per chunk of the state range: master | moments
-  double* norm_leaves = nullptr;         // of this rank's shard
-  sharding::FlatRange state;             // trainable elements whose state this rank holds
-  std::vector<GroupRun> runs;            // cover the state range
+  float* records = nullptr;              // per chunk on the device: master | moments
+  float* host_records = nullptr;         // per chunk in host memory
+  RecordHomes record_homes;
+  bool published_on_nvme = false;
+  bool accumulator_on_nvme = false;
+  bool split_master = false;  // of the records on nvme
+
+  // First items of the sealed store, one a chunk: records from the first chunk on nvme on, the others from chunk 0 on.
+  std::size_t record_items = 0;
+  std::size_t published_items = 0;
+  std::size_t frozen_items = 0;  // of the frozen shard, cut alike
+  std::size_t accumulator_items = 0;
+
+  double* norm_leaves = nullptr;  // of this rank's shard
+  sharding::FlatRange state;      // trainable elements whose state this rank holds
+  std::vector<GroupRun> runs;     // cover the state range
 
   Event updated;         // the last update of master, moments and published_shard
   Event ready;           // stages 0-2: `published` is whole and new

@@ -1,12 +1,12 @@
 // Applies a step to the state this rank holds, chunk by chunk, unit by unit in the order in which they are wanted next.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "engine/chunk_stream.h"
 #include "engine/context.h"
 #include "engine/update_team.h"
 
@@ -18,14 +18,6 @@ struct StepScalars {
   float gradient_scale = 1;
 };
 
-// Where a chunk's master and moments lie in a unit's records: master | moment 0 | moment 1, each `count` elements.
-struct ChunkPlace {
-  std::size_t begin = 0;  // elements from the start of this rank's state
-  std::size_t count = 0;
-  float* master = nullptr;
-  std::array<float*, moments_max> moments = {};
-};
-
 class UpdatePipeline {
  public:
   explicit UpdatePipeline(EngineContext& context);
@@ -33,18 +25,21 @@ class UpdatePipeline {
   // Enqueues the update of every unit with gradients, and (stages 0-2) what makes the published copy whole again.
   void enqueue(const std::vector<std::uint32_t>& order, const StepScalars& scalars);
 
-  std::size_t chunk_count_of(std::size_t unit) const;
-  ChunkPlace chunk(std::size_t unit, std::size_t index) const;
+  // For passes over the state between steps. REQUIRES drained lanes.
+  ChunkStream& chunks() { return chunks_; }
 
   std::uint64_t take_overflow_count() { return overflow_count_.exchange(0, std::memory_order_relaxed); }
 
  private:
   void update_unit(std::size_t unit, const StepScalars& scalars);
-  void update_chunk(std::size_t unit, std::size_t index, const StepScalars& scalars) noexcept;
-  std::byte* published_at(std::size_t unit, std::size_t element) const;
+  void update_range(const ChunkView& view, sharding::FlatRange range, const StepScalars& scalars) noexcept;
+  void update_split_range(const ChunkView& view, sharding::FlatRange range, const StepScalars& scalars) noexcept;
+  void update_run(const ChunkView& view, sharding::FlatRange range, float* master, const StepScalars& scalars) noexcept;
 
   EngineContext& context_;
+  ChunkStream chunks_;
   UpdateTeam team_;
+  std::vector<std::uint32_t> order_;  // of the step that is under way on the update lane
   std::atomic<std::uint64_t> overflow_count_{0};
 };
 

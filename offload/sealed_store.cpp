@@ -12,7 +12,9 @@
 namespace strata::offload {
 namespace {
 
-constexpr std::array<std::string_view, 4> content_names = {"record", "published shard", "accumulator", "activation"};
+constexpr std::array<std::string_view, 5> content_names = {"record", "published shard", "frozen shard", "accumulator",
+                                                           "activation"};
+static_assert(content_names.size() == static_cast<std::size_t>(Content::activation) + 1);
 
 // A bijection in which every bit of the outcome depends on every bit of the input (the finalizer of splitmix64).
 std::uint64_t mixed(std::uint64_t value) {

@@ -29,6 +29,9 @@ struct PlanRow {
 // What the plan must know of the machine and the ranks; the engine fills it in, a test writes what it likes.
 struct Machine {
   std::uint64_t device_free_bytes = 0;  // for this rank
+  std::uint64_t host_free_bytes = 0;    // for this rank
+  std::uint64_t nvme_free_bytes = 0;    // for this rank, in all directories of the options together
+  bool device_is_host = true;           // device and host are one memory: a CPU
   std::uint32_t core_count = 1;
   std::uint32_t local_rank_count = 1;  // ranks that share the cores and, with shared_exchange, common memory
   bool shared_exchange = true;         // Sharing::common is one block for all ranks
@@ -37,9 +40,12 @@ struct Machine {
 struct Plan {
   std::vector<PlanRow> rows;  // of rank 0; every rank has the same sizes
   std::uint64_t device_budget_bytes = 0;
+  std::uint64_t host_budget_bytes = 0;
+  std::uint64_t nvme_budget_bytes = 0;
   std::uint64_t least_device_bytes = 0;  // the smallest legal budget for these options
   std::uint32_t prefetch = 0;            // slots beyond the leases: what the budget allows of the wish
   std::uint32_t chunk_count = 0;         // elements of a chunk
+  std::uint32_t slot_count = 0;          // chunks under way between nvme and memory at once
   std::uint32_t threads = 1;
   std::uint64_t parameter_count = 0;
   std::uint64_t trainable_count = 0;
@@ -49,7 +55,8 @@ struct Plan {
 };
 
 // Pure: the same arguments give the same plan. The engine allocates exactly what it says.
-// Throws invalid_argument for bad units or options, out_of_budget with the table and the least legal budget.
+// Throws invalid_argument for bad units or options, out_of_budget with the table and the least legal budget, naming the
+// option to raise.
 Plan make_plan(std::span<const Unit> units, const Optimizer& optimizer, int world_size, const Options& options,
                const Machine& machine);
 

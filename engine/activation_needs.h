@@ -1,0 +1,22 @@
+// What the activation store takes of each tier, so that the plan can list it.
+#pragma once
+
+#include <cstdint>
+
+#include <strata/options.h>
+#include <strata/tier.h>
+
+namespace strata::engine {
+
+struct ActivationNeeds {
+  std::uint64_t room_bytes = 0;     // in the home, in whole pieces
+  std::uint64_t staging_bytes = 0;  // private host memory between the caller and a disk
+  std::uint64_t table_bytes = 0;    // private host memory: keys, pieces, seals
+
+  std::uint64_t host_extra_bytes() const { return staging_bytes + table_bytes; }  // beside the room
+};
+
+// All zero without --strata-activation-memory.
+ActivationNeeds activation_needs(const Options& options, TierKind home);
+
+}  // namespace strata::engine
