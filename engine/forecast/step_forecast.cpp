@@ -27,9 +27,8 @@ class Costs {
     return mixing_ *
            (seconds(load_bytes, speed_.disk_read_bytes_per_s) + seconds(store_bytes, speed_.disk_write_bytes_per_s));
   }
-  double exchange(double bytes) const {
-    return bytes > 0 ? speed_.call_overhead_s + seconds(bytes, speed_.exchange_bytes_per_s) : 0;
-  }
+  double gather(double bytes) const { return exchange(bytes, speed_.gather_bytes_per_s); }
+  double reduce(double bytes) const { return exchange(bytes, speed_.reduce_bytes_per_s); }
   double seal(double bytes) const { return seconds(bytes, speed_.seal_bytes_per_s); }
   double update(const ChunkTraffic& chunk) const {
     return seconds(chunk.memory_bytes, speed_.memory_bytes_per_s) + seal(chunk.load_bytes + chunk.store_bytes);
@@ -37,6 +36,10 @@ class Costs {
   double agreement() const { return speed_.call_overhead_s; }
 
  private:
+  double exchange(double bytes, double bytes_per_s) const {
+    return bytes > 0 ? speed_.call_overhead_s + seconds(bytes, bytes_per_s) : 0;
+  }
+
   const MachineSpeed& speed_;
   double mixing_ = 1;
 };
@@ -88,7 +91,7 @@ class Steps {
     }
     for (std::size_t unit = 0; unit < unit_count; ++unit) {
       const double bytes = traffic_.units[unit].step_bytes;
-      if (bytes > 0) last_exchange_ = add(communication, costs_.exchange(bytes), last_call_);
+      if (bytes > 0) last_exchange_ = add(communication, costs_.reduce(bytes), last_call_);
     }
     agreed_ = add(caller, costs_.agreement(), last_exchange_);
     for (std::size_t unit = 0; unit < unit_count; ++unit) add_update(unit);
@@ -108,7 +111,7 @@ class Steps {
     if (work.gather_load_bytes > 0) {
       loaded = add(gather_loads, costs_.disk(work.gather_load_bytes, 0), last_call_, stored_[unit]);
     }
-    const double cost_s = costs_.exchange(work.gather_bytes) + costs_.seal(work.gather_load_bytes);
+    const double cost_s = costs_.gather(work.gather_bytes) + costs_.seal(work.gather_load_bytes);
     last_exchange_ = add(communication, cost_s, last_call_, loaded, updated_[unit]);
     gather_of_use_[use] = last_exchange_;
   }
@@ -121,7 +124,7 @@ class Steps {
     last_call_ = add(caller, backward ? work.backward_s : work.forward_s, gather_of_use_[use], ready_[unit]);
     if (use + pass / 2 + 1 == order_.size()) last_forward_ = last_call_;
     if (!backward || work.commit_bytes <= 0) return;
-    last_exchange_ = add(communication, costs_.exchange(work.commit_bytes), last_call_, updated_[unit]);
+    last_exchange_ = add(communication, costs_.reduce(work.commit_bytes), last_call_, updated_[unit]);
     if (work.commit_store_bytes <= 0) return;
     const double loaded_bytes = committed_[unit] == no_act ? 0 : work.commit_load_bytes;
     committed_[unit] = add(accumulators, costs_.disk(loaded_bytes, work.commit_store_bytes), last_exchange_);
@@ -143,7 +146,7 @@ class Steps {
     }
     ready_[unit] = updated_[unit];
     if (work.publish_bytes > 0) {
-      ready_[unit] = last_exchange_ = add(communication, costs_.exchange(work.publish_bytes), updated_[unit]);
+      ready_[unit] = last_exchange_ = add(communication, costs_.gather(work.publish_bytes), updated_[unit]);
     }
   }
 

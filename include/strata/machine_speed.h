@@ -10,8 +10,8 @@ namespace strata {
 // they are written. 0 = not measured: such traffic costs nothing in a prediction.
 struct MachineSpeed {
   double memory_bytes_per_s = 0;      // the update's pass over state, by all threads of the update
-  double copy_bytes_per_s = 0;        // by one thread
-  double exchange_bytes_per_s = 0;    // gathers and reductions over the communicator
+  double gather_bytes_per_s = 0;      // parameters between ranks
+  double reduce_bytes_per_s = 0;      // gradients between ranks
   double seal_bytes_per_s = 0;        // checksums, by one thread
   double disk_read_bytes_per_s = 0;   // only loads
   double disk_write_bytes_per_s = 0;  // only stores
@@ -19,8 +19,8 @@ struct MachineSpeed {
   double call_overhead_s = 0;         // of a collective without bytes
 };
 
-// Collective; the same on all ranks: the slowest one's. Takes about 0.2 s and 48 MiB of memory, and where the options
-// name directories of nvme 0.5 s, as much again and 256 MiB on the disk; gives all of it back.
+// Collective; the same on all ranks: the slowest one's. Takes about 0.2 s and 36 MiB of memory; where the options name
+// directories of nvme 0.5 s more, 16 MiB of memory and at most 128 MiB on the disk. Gives all of it back.
 // Throws what the communicator throws, and io or invalid_argument for directories that cannot be used.
 MachineSpeed probe_machine(Communicator& communicator, const Options& options);
 

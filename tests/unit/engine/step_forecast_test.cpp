@@ -40,8 +40,8 @@ constexpr double gb = 1e9;
 MachineSpeed plain_speed() {
   MachineSpeed speed;
   speed.memory_bytes_per_s = 30 * gb;
-  speed.copy_bytes_per_s = 20 * gb;
-  speed.exchange_bytes_per_s = 20 * gb;
+  speed.gather_bytes_per_s = 20 * gb;
+  speed.reduce_bytes_per_s = 20 * gb;
   speed.seal_bytes_per_s = 30 * gb;
   speed.disk_read_bytes_per_s = 2 * gb;
   speed.disk_write_bytes_per_s = 2 * gb;
