@@ -26,7 +26,7 @@ std::size_t AccumulatorStaging::chunks_of(std::size_t unit) const {
 std::span<float> AccumulatorStaging::open(std::size_t unit, ReduceMode mode) {
   Buffer& buffer = buffers_[opened_++ % buffers_.size()];
   unit_ = unit;
-  for (const Event& transfer : buffer.transfers) context_.comm_lane->wait_with_idle(transfer);
+  for (const Event& transfer : buffer.transfers) context_.wait_for_disk(transfer);
   const UnitState& state = context_.states[unit];
   const std::size_t count = context_.layouts[unit].trainable().shard_count;
   if (mode == ReduceMode::add) {
@@ -34,12 +34,12 @@ std::span<float> AccumulatorStaging::open(std::size_t unit, ReduceMode mode) {
     const std::size_t chunk_bytes = context_.plan.chunk_count * sizeof(float);
     for (std::size_t c = 0; c < chunks_of(unit); ++c) {
       const std::size_t item = state.accumulator_items + c;
-      context_.comm_lane->wait_with_idle(context_.memory.item_stored[item]);
+      context_.wait_for_disk(context_.memory.item_stored[item]);
       buffer.transfers[c] = sealed.load(item, {buffer.memory + c * chunk_bytes, sealed.padded_bytes(item)});
     }
     for (std::size_t c = 0; c < chunks_of(unit); ++c) {
       const std::size_t item = state.accumulator_items + c;
-      context_.comm_lane->wait_with_idle(buffer.transfers[c]);
+      context_.wait_for_disk(buffer.transfers[c]);
       sealed.verify(item, {buffer.memory + c * chunk_bytes, sealed.padded_bytes(item)});
     }
   }

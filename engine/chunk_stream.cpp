@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <strata/detail/assert.h>
-#include "engine/stopwatch.h"
 #include "optim/split_master.h"
 
 namespace strata::engine {
@@ -93,8 +92,8 @@ void ChunkStream::load_ahead() {
     Slot& slot = slots_[loading_ % slots_.size()];
     const bool awaited = loading_ == taken_;  // the next chunk of the pass has no slot yet: now the store is waited for
     if (!awaited && !(slot.record_stored.ready() && slot.published_stored.ready())) return;
-    timed_wait(slot.record_stored);
-    timed_wait(slot.published_stored);
+    context_.update_disk_waits.wait(slot.record_stored);
+    context_.update_disk_waits.wait(slot.published_stored);
     slot.unit = order_[loaded_to_.order];
     slot.index = loaded_to_.index++;
     load(slot);
@@ -107,7 +106,7 @@ void ChunkStream::load(Slot& slot) {
   if (access_ != Access::write && record_on_nvme(slot.unit, slot.index)) {
     const std::size_t item = record_item(slot.unit, slot.index);
     offload::SealedStore& sealed = *context_.memory.sealed;
-    timed_wait(context_.memory.item_stored[item]);
+    context_.update_disk_waits.wait(context_.memory.item_stored[item]);
     slot.record_loaded = sealed.load(item, {slot.memory, sealed.padded_bytes(item)});
   }
   if (access_ == Access::update && !records_alone_) load_gradient(slot);
@@ -118,7 +117,7 @@ void ChunkStream::load_gradient(Slot& slot) {
   if (!state.accumulator_on_nvme) return;
   const std::size_t item = state.accumulator_items + slot.index;
   offload::SealedStore& sealed = *context_.memory.sealed;
-  timed_wait(context_.memory.item_stored[item]);
+  context_.update_disk_waits.wait(context_.memory.item_stored[item]);
   slot.gradient_loaded =
       sealed.load(item, {slot.memory + context_.needs.spill.slot_record_bytes, sealed.padded_bytes(item)});
 }
@@ -170,13 +169,13 @@ ChunkView ChunkStream::take(std::size_t unit, std::size_t index) {
       view.master = reinterpret_cast<float*>(slot.memory);
     }
     if (access_ != Access::write) {
-      timed_wait(slot.record_loaded);
+      context_.update_disk_waits.wait(slot.record_loaded);
       const std::size_t item = record_item(unit, index);
       sealed->verify(item, {slot.memory, sealed->padded_bytes(item)});
     }
   }
   if (access_ == Access::update && state.accumulator_on_nvme) {
-    timed_wait(slot.gradient_loaded);
+    context_.update_disk_waits.wait(slot.gradient_loaded);
     const std::size_t item = state.accumulator_items + index;
     const std::byte* gradient = slot.memory + spill.slot_record_bytes;
     sealed->verify(item, {gradient, sealed->padded_bytes(item)});
@@ -206,8 +205,8 @@ void ChunkStream::give_back(const ChunkView& view) {
 
 void ChunkStream::wait_stored() {
   for (const Slot& slot : slots_) {
-    timed_wait(slot.record_stored);
-    timed_wait(slot.published_stored);
+    context_.update_disk_waits.wait(slot.record_stored);
+    context_.update_disk_waits.wait(slot.published_stored);
   }
 }
 
@@ -228,13 +227,6 @@ std::span<std::byte> ChunkStream::spare_published_room() const {
   const SpillNeeds& spill = context_.needs.spill;
   if (slots_.empty()) return {};
   return {slots_[0].memory + spill.slot_record_bytes + spill.slot_gradient_bytes, spill.slot_published_bytes};
-}
-
-void ChunkStream::timed_wait(const Event& event) {
-  if (event.ready()) return event.wait();
-  const Stopwatch watch;
-  event.wait();
-  waited_s_ += watch.seconds();
 }
 
 }  // namespace strata::engine

@@ -67,7 +67,6 @@ class ChunkStream {
   std::span<float> join_masters(const ChunkView& view);
   void split_masters(const ChunkView& view, std::span<const float> masters);
 
-  double waited_s() const { return waited_s_; }       // for the disk, so far
   std::span<std::byte> spare_published_room() const;  // a slot's room for published values, between passes
 
  private:
@@ -92,7 +91,6 @@ class ChunkStream {
   ChunkView view_of(std::size_t unit, std::size_t index) const;
   std::size_t record_item(std::size_t unit, std::size_t index) const;
   bool record_on_nvme(std::size_t unit, std::size_t index) const;
-  void timed_wait(const Event& event);
 
   EngineContext& context_;
   std::vector<Slot> slots_;
@@ -103,7 +101,6 @@ class ChunkStream {
   std::uint64_t given_back_ = 0;
   Access access_ = Access::read;
   bool records_alone_ = false;  // preloading: gradients are not there yet
-  double waited_s_ = 0;
 };
 
 }  // namespace strata::engine

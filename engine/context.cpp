@@ -1,6 +1,6 @@
 #include "engine/context.h"
 
-#include "engine/stopwatch.h"
+#include "engine/caller_wait.h"
 
 namespace strata::engine {
 
@@ -22,10 +22,15 @@ double EngineContext::timed_wait(const Event& event) {
     event.wait();  // throws if it has failed
     return 0;
   }
-  const WaitWatch watch(*communicator);
+  const CallerWait wait(*this);
   event.wait();
-  peer_waited_s += watch.peer_s();
-  return watch.seconds();
+  return wait.end();
+}
+
+void EngineContext::wait_for_disk(const Event& event) {
+  if (event.ready()) return event.wait();  // throws if it has failed
+  const WaitMeter::Scope scope(comm_disk_waits);
+  comm_lane->wait_with_idle(event);
 }
 
 void EngineContext::note_call(std::string_view act, std::size_t unit) {

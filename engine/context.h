@@ -13,6 +13,7 @@
 #include "engine/lane.h"
 #include "engine/memory_needs.h"
 #include "engine/unit_state.h"
+#include "engine/wait_meter.h"
 #include "offload/private_memory.h"
 #include "offload/sealed_store.h"
 #include "sharding/flat_layout.h"
@@ -53,7 +54,15 @@ struct EngineContext {
   std::unique_ptr<Lane> comm_lane;  // declared behind what its acts use
   std::unique_ptr<Lane> update_lane;
 
-  double peer_waited_s = 0;  // the caller, for peers that had not come, since the last step; part of its other waits
+  // The caller, since the last step; parts of its other waits.
+  double peer_waited_s = 0;  // for peers that had not come
+  double nvme_waited_s = 0;  // while the lane that it waited for waited for the disk
+
+  WaitMeter update_disk_waits;  // of the update lane, or of a pass between steps
+  WaitMeter comm_disk_waits;    // of the communication lane
+
+  // For the communication lane: waits for the disk, staying alive to peers.
+  void wait_for_disk(const Event& event);
 
   // The caller waits for the event; seconds, 0 when it was ready.
   double timed_wait(const Event& event);

@@ -10,7 +10,6 @@
 #include <strata/detail/assert.h>
 #include "engine/engine_start.h"
 #include "engine/state_access.h"
-#include "engine/stopwatch.h"
 
 namespace strata::detail {
 namespace {
@@ -188,7 +187,8 @@ void EngineCore::replay() {
 
 void EngineCore::start_activations() {
   const Home wished = context_.options.activations;
-  if (wished == Home::nvme) throw Error(ErrorCode::unsupported, "--strata-activations nvme: this build has memory alone");
+  if (wished == Home::nvme)
+    throw Error(ErrorCode::unsupported, "--strata-activations nvme: this build has memory alone");
   const TierKind home = wished == Home::host ? TierKind::host : TierKind::device;
   const engine::ActivationNeeds needs = engine::activation_needs(context_.options, home);
   activations_.emplace(needs, home, nullptr);

@@ -93,6 +93,7 @@ class EngineCore {
   std::uint64_t applied_count_ = 0;
   std::uint64_t skipped_count_ = 0;
   std::uint64_t moved_bytes_before_ = 0;
+  TierCounters disk_before_;
   int exceptions_at_start_ = 0;
 };
 

@@ -92,9 +92,8 @@ LoadedShard ShardLoader::take() {
     wish = wishes_[taken_ % wishes_.size()];
   }
   context_.comm_lane->wait_with_idle(wish.updated);
-  each_item(wish.unit, [&](std::size_t item, std::size_t) {
-    context_.comm_lane->wait_with_idle(context_.memory.item_stored[item]);
-  });
+  each_item(wish.unit,
+            [&](std::size_t item, std::size_t) { context_.wait_for_disk(context_.memory.item_stored[item]); });
   pump();
   std::size_t index = 0;
   {
@@ -104,7 +103,7 @@ LoadedShard ShardLoader::take() {
   }
   const Buffer& buffer = buffers_[index];
   const std::size_t item_count = trainable_items(wish.unit) + frozen_items(wish.unit);
-  for (std::size_t i = 0; i < item_count; ++i) context_.comm_lane->wait_with_idle(buffer.loads[i]);
+  for (std::size_t i = 0; i < item_count; ++i) context_.wait_for_disk(buffer.loads[i]);
   verify(wish.unit, buffer);
   return {buffer.memory, buffer.memory + context_.frozen_shard_offset_bytes(wish.unit)};
 }

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/caller_wait.h"
 #include "engine/core.h"
-#include "engine/stopwatch.h"
 
 namespace strata::detail {
 namespace {
@@ -51,7 +51,7 @@ StepReport EngineCore::step(const StepOptions& options) {
 
 engine::Verdict EngineCore::reach_verdict(const StepOptions& options) {
   if (context_.options.reduce == ReducePolicy::step) reduce_->enqueue_step_reductions();
-  const engine::WaitWatch watch(*context_.communicator);
+  const engine::CallerWait wait(context_);
   context_.comm_lane->drain();
   fill_payload(options);
   const std::span<std::byte> own = context_.memory.agreement_own.bytes();
@@ -64,8 +64,7 @@ engine::Verdict EngineCore::reach_verdict(const StepOptions& options) {
                                           Dtype::u8, context->tag("step", no_unit));
       })
       .wait();
-  reduce_->waited_s += watch.seconds();
-  context_.peer_waited_s += watch.peer_s();
+  reduce_->waited_s += wait.end();
   for (std::size_t i = 0; i < reduced_.size(); ++i) reduced_[i] = context_.states[i].reduced;
   engine::AgreementInput input;
   input.payloads =
@@ -130,6 +129,13 @@ StepReport EngineCore::report_of(const engine::Verdict& verdict) {
   report.waits.gradient_slot_s = reduce_->slot_waited_s;
   report.waits.reduce_s = reduce_->waited_s;
   report.waits.peer_s = context_.peer_waited_s;
+  report.waits.nvme_s = context_.nvme_waited_s;
+  if (context_.memory.nvme) {
+    const TierCounters disk = context_.memory.nvme->counters();
+    report.nvme = {disk.loaded_bytes - disk_before_.loaded_bytes, disk.stored_bytes - disk_before_.stored_bytes,
+                   disk.busy_s - disk_before_.busy_s};
+    disk_before_ = disk;
+  }
   report.waits.activations_s = activations_->waited_s();
   moved_bytes_before_ = counters.moved_bytes;
   return report;
@@ -144,6 +150,7 @@ void EngineCore::finish_step() {
   reduce_->waited_s = 0;
   reduce_->slot_waited_s = 0;
   context_.peer_waited_s = 0;
+  context_.nvme_waited_s = 0;
 }
 
 }  // namespace strata::detail

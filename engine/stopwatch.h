@@ -1,10 +1,7 @@
-// How long something took, by the monotonic clock, and how much of that a peer was waited for.
+// How long something took, by the monotonic clock.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
-
-#include <strata/communicator.h>
 
 namespace strata::engine {
 
@@ -14,20 +11,6 @@ class Stopwatch {
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-// For a wait of the caller's: of its time, what the communicator spent waiting for peers that had not come.
-class WaitWatch {
- public:
-  explicit WaitWatch(const Communicator& communicator)
-      : communicator_(communicator), peer_wait_s_before_(communicator.counters().peer_wait_s) {}
-  double seconds() const { return watch_.seconds(); }
-  double peer_s() const { return std::min(seconds(), communicator_.counters().peer_wait_s - peer_wait_s_before_); }
-
- private:
-  const Communicator& communicator_;
-  const double peer_wait_s_before_;
-  const Stopwatch watch_;
 };
 
 }  // namespace strata::engine

@@ -141,6 +141,11 @@ ToyResult train_toy(Communicator& world, const ToyRun& run) {
   result.state = engine.state_hash();
   result.device_bytes.push_back(engine.device_bytes());
   result.planned_bytes = engine.plan().total_bytes(TierKind::device);
+  const StepReport& last = result.reports.back();
+  if (last.host_bytes != engine.plan().total_bytes(TierKind::host) ||
+      last.nvme_bytes != engine.plan().total_bytes(TierKind::nvme)) {
+    throw std::runtime_error("host or nvme hold other bytes than planned:\n" + engine.plan().table());
+  }
   return result;
 }
 
