@@ -41,6 +41,10 @@ Activations<A>::Activations(const Config& config, const Capacity& capacity, Work
 
   layers.resize(static_cast<std::size_t>(config.num_hidden_layers));
   for (LayerActivations<A>& layer : layers) {
+    if (capacity.recompute && &layer != &layers.front()) {
+      layer = layers.front();
+      continue;
+    }
     layer.x = workspace.take<float>(rows * hidden);
     layer.h_attention = workspace.take<A>(rows * hidden);
     layer.rms_attention = workspace.take<float>(rows);

@@ -15,6 +15,7 @@ struct Capacity {
   std::size_t batch = 1, seq = 256;  // B, T at most
   bool widened = false;              // room to widen the largest unit to f32
   bool staged_gradients = false;     // room for f32 gradients of the largest unit
+  bool recompute = false;            // all layers share the room of one
 
   std::size_t rows() const { return batch * seq; }
 };

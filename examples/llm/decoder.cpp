@@ -57,16 +57,11 @@ class TypedDecoder final : public Decoder {
     // Into the residual stream goes what the layer before left in delta. The first one gets the embedding as it is.
     norm(layer == 0 ? a.x : at_.layers[layer - 1].x_middle, layer == 0 ? nullptr : at_.delta,
          operands_.vector(unit, names.input_norm, hidden_), a.x, a.h_attention, a.rms_attention);
-    stacked_forward(qkv(unit, names), a.h_attention, Matrix<A>(a.qkv, rows_, qkv_columns_));
-    attention_forward(attention(a));
-    const Matrix<const A> attended(a.attended, rows_, query_);
-    products_.forward<A, A>(attended, operands_.matrix(unit, names.o, hidden_, query_), {at_.delta, rows_, hidden_});
-
-    norm(a.x, at_.delta, operands_.vector(unit, names.post_norm, hidden_), a.x_middle, a.h_mlp, a.rms_mlp);
-    stacked_forward(gate_up(unit, names), a.h_mlp, Matrix<A>(a.gate_up, rows_, 2 * inner_));
+    attend_and_widen(a, unit, names);
     swiglu_forward<A>({rows_, inner_, a.gate_up, nullptr, at_.act});
     const Matrix<const A> act(at_.act, rows_, inner_);
     products_.forward<A, A>(act, operands_.matrix(unit, names.down, hidden_, inner_), {at_.delta, rows_, hidden_});
+    computed_layer_ = layer;
   }
 
   LossSum loss(const HeadParameters& parameters, std::span<const std::int32_t> targets) override {
@@ -108,6 +103,8 @@ class TypedDecoder final : public Decoder {
   void backward_block(std::size_t layer, const ParameterSource& unit, GradientTarget& gradients) override {
     LayerActivations<A>& a = at_.layers[layer];
     const BlockNames& names = names_[layer];
+    if (capacity_.recompute && layer != computed_layer_) recompute(a, unit, names);
+    computed_layer_ = no_layer;  // the gradients below take the place of what they are computed from
     operands_.begin();
     const Matrix<const A> dx(at_.dx_operand, rows_, hidden_);
 
@@ -144,6 +141,9 @@ class TypedDecoder final : public Decoder {
     room_.finish();
   }
 
+  bool recomputes() const override { return capacity_.recompute; }
+  std::span<float> block_input() override { return {at_.layers[0].x, rows_ * hidden_}; }
+
   Products& products() override { return products_; }
   std::size_t workspace_bytes() const override { return bytes_ + products_.scratch_bytes(); }
 
@@ -162,6 +162,24 @@ class TypedDecoder final : public Decoder {
     tokens_.assign(tokens.begin(), tokens.end());
     batch_ = batch;
     rows_ = tokens.size();
+  }
+
+  // A block from its normalised input to what swiglu takes.
+  void attend_and_widen(LayerActivations<A>& a, const ParameterSource& unit, const BlockNames& names) {
+    stacked_forward(qkv(unit, names), a.h_attention, Matrix<A>(a.qkv, rows_, qkv_columns_));
+    attention_forward(attention(a));
+    const Matrix<const A> attended(a.attended, rows_, query_);
+    products_.forward<A, A>(attended, operands_.matrix(unit, names.o, hidden_, query_), {at_.delta, rows_, hidden_});
+
+    norm(a.x, at_.delta, operands_.vector(unit, names.post_norm, hidden_), a.x_middle, a.h_mlp, a.rms_mlp);
+    stacked_forward(gate_up(unit, names), a.h_mlp, Matrix<A>(a.gate_up, rows_, 2 * inner_));
+  }
+
+  // All that backward_block reads of a block, from its input; the rest backward_block computes anyway.
+  void recompute(LayerActivations<A>& a, const ParameterSource& unit, const BlockNames& names) {
+    operands_.begin();
+    norm(a.x, nullptr, operands_.vector(unit, names.input_norm, hidden_), a.x, a.h_attention, a.rms_attention);
+    attend_and_widen(a, unit, names);
   }
 
   // The sum of the last residual, its norm, and the table that h_final is multiplied with.
@@ -276,6 +294,8 @@ class TypedDecoder final : public Decoder {
   std::vector<BlockNames> names_;
   std::vector<std::int32_t> tokens_;  // (B, T) of the current pass
   std::size_t batch_ = 0, rows_ = 0;
+  static constexpr std::size_t no_layer = ~std::size_t{0};
+  std::size_t computed_layer_ = no_layer;  // whose activations are there; with recompute those of one at most
   const float* final_weight_ = nullptr;
 };
 
@@ -292,6 +312,7 @@ std::unique_ptr<Decoder> make_decoder(const Config& config, const DecoderOptions
   capacity.seq = options.seq;
   capacity.widened = options.operand == strata::Dtype::f32 && options.parameters != strata::Dtype::f32;
   capacity.staged_gradients = options.gradients != strata::Dtype::f32;
+  capacity.recompute = options.recompute;
   const std::size_t bytes = measured_bytes(config, capacity, options.operand);
   if (options.operand == strata::Dtype::bf16) {
     return std::make_unique<TypedDecoder<strata::bf16>>(config, capacity, bytes);

@@ -2,6 +2,9 @@
 //
 // Forward: embed, forward_block for each layer in order. Then train_head (loss and gradients at once: logits are never
 // held for all tokens), or loss / logits. Backward: backward_block for each layer in reverse, backward_embed.
+//
+// With DecoderOptions::recompute only one block's activations exist. The caller copies block_input() after each
+// forward_block but the last, and puts it back before that block's backward_block, which computes the rest again.
 #pragma once
 
 #include <strata/dtype.h>
@@ -55,6 +58,10 @@ class Decoder {
   virtual void backward_block(std::size_t layer, const ParameterSource& unit, GradientTarget& gradients) = 0;
   virtual void backward_embed(GradientTarget& gradients) = 0;
 
+  // With recompute: the residual stream (B T, C) that a block receives.
+  virtual bool recomputes() const = 0;
+  virtual std::span<float> block_input() = 0;
+
   virtual Products& products() = 0;
   virtual std::size_t workspace_bytes() const = 0;  // activations and all scratch, oneDNN's included
 };
@@ -66,6 +73,7 @@ struct DecoderOptions {
   strata::Dtype parameters = strata::Dtype::f32;
   strata::Dtype gradients = strata::Dtype::f32;
   strata::Dtype operand = strata::Dtype::f32;
+  bool recompute = false;  // least memory: a block's activations are computed again in the backward pass
 };
 std::unique_ptr<Decoder> make_decoder(const Config& config, const DecoderOptions& options);
 

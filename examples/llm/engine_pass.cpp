@@ -12,21 +12,25 @@ EnginePass::EnginePass(const Config& config, strata::Engine& engine, Decoder& de
       decoder_(decoder),
       units_(engine.forward_order().begin(), engine.forward_order().end()) {}
 
-void EnginePass::forward(std::span<const std::int32_t> tokens, std::size_t sequence_count) {
+void EnginePass::forward(std::span<const std::int32_t> tokens, std::size_t sequence_count, Inputs inputs) {
   {
     const strata::ParamLease embed = engine_.gather(units_.front());
     decoder_.embed(LeasedParameters(embed), tokens, sequence_count);
   }
-  for (std::size_t layer = 0; layer + 2 < units_.size(); ++layer) {
+  for (std::size_t layer = 0; layer < layer_count(); ++layer) {
     const strata::ParamLease block = engine_.gather(units_[layer + 1]);
     decoder_.forward_block(layer, LeasedParameters(block));
+    if (inputs == Inputs::stashed && layer + 1 < layer_count()) {
+      engine_.stash(layer, std::as_bytes(decoder_.block_input()));
+    }
   }
 }
 
 void EnginePass::train(const SequenceBatch& batch, std::size_t sequence_count) {
   const auto ignored = std::count(batch.targets.begin(), batch.targets.end(), ignored_target);
   engine_.micro_batch({.weight = static_cast<double>(batch.targets.size()) - static_cast<double>(ignored)});
-  forward(batch.tokens, sequence_count);
+  const Inputs inputs = decoder_.recomputes() ? Inputs::stashed : Inputs::dropped;
+  forward(batch.tokens, sequence_count, inputs);
   {
     // The head's loss and gradients are one pass. Tied, it reads and feeds the embedding's unit as well.
     const strata::ParamLease norm = engine_.gather(units_.back());
@@ -48,7 +52,10 @@ void EnginePass::train(const SequenceBatch& batch, std::size_t sequence_count) {
     norm_gradients.commit();
     engine_.record_loss(loss.mean);
   }
-  for (std::size_t layer = units_.size() - 2; layer-- > 0;) {
+  for (std::size_t layer = layer_count(); layer-- > 0;) {
+    if (inputs == Inputs::stashed && layer + 1 < layer_count()) {
+      engine_.fetch(layer, std::as_writable_bytes(decoder_.block_input()));
+    }
     const strata::ParamLease block = engine_.gather(units_[layer + 1]);
     strata::GradLease gradients = engine_.gradients(units_[layer + 1]);
     LeasedGradients target(gradients);
@@ -62,7 +69,7 @@ void EnginePass::train(const SequenceBatch& batch, std::size_t sequence_count) {
 }
 
 LossSum EnginePass::evaluate(const SequenceBatch& batch, std::size_t sequence_count) {
-  forward(batch.tokens, sequence_count);
+  forward(batch.tokens, sequence_count, Inputs::dropped);
   const strata::ParamLease norm = engine_.gather(units_.back());
   const LeasedParameters norm_parameters(norm);
   if (!config_.tie_word_embeddings) return decoder_.loss({norm_parameters, norm_parameters}, batch.targets);
@@ -77,7 +84,7 @@ void EnginePass::gather_all() {
 
 void EnginePass::next_logits(std::span<const std::int32_t> tokens, std::size_t last, std::span<float> out) {
   if (out.empty()) return gather_all();
-  forward(tokens, 1);
+  forward(tokens, 1, Inputs::dropped);
   const strata::ParamLease norm = engine_.gather(units_.back());
   const LeasedParameters norm_parameters(norm);
   if (!config_.tie_word_embeddings) return decoder_.logits({norm_parameters, norm_parameters}, last, 1, out);

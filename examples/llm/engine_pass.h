@@ -29,8 +29,10 @@ class EnginePass {
   void next_logits(std::span<const std::int32_t> tokens, std::size_t last, std::span<float> out);
 
  private:
-  void forward(std::span<const std::int32_t> tokens, std::size_t sequence_count);
+  enum class Inputs : std::uint8_t { dropped, stashed };  // of blocks, for a backward pass that computes them again
+  void forward(std::span<const std::int32_t> tokens, std::size_t sequence_count, Inputs inputs);
   void gather_all();
+  std::size_t layer_count() const { return units_.size() - 2; }
 
   const Config& config_;
   strata::Engine& engine_;

@@ -48,6 +48,7 @@ DecoderOptions decoder_options(const TrainOptions& options, const strata::Option
   made.parameters = engine_options.dtype;
   made.gradients = engine_options.grad_dtype;
   made.operand = options.operand(engine_options.dtype);
+  made.recompute = options.recompute;
   return made;
 }
 
@@ -181,8 +182,9 @@ class Trainer {
 
 }  // namespace
 
-void train(const TrainOptions& options, const strata::Options& engine_options, strata::Communicator& communicator) {
+void train(const TrainOptions& options, const strata::Options& given_options, strata::Communicator& communicator) {
   if (options.threads > 0) omp_set_num_threads(options.threads);
+  const strata::Options engine_options = options.with_activation_room(given_options);
   if (engine_options.plan_only) {
     const auto machine = strata::measure_machine(static_cast<std::uint32_t>(communicator.size()));
     const auto units = make_units(options.config());

@@ -1,8 +1,13 @@
 #include "train_options.h"
 
+#include <fmt/format.h>
+#include <strata/bytes.h>
+#include <strata/engine.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
 #include "decoder.h"
 
@@ -28,6 +33,24 @@ strata::LrSchedule TrainOptions::schedule() const {
 strata::Dtype TrainOptions::operand(strata::Dtype parameters) const {
   if (products == "auto") return fastest_operand(parameters);
   return products == "bf16" ? strata::Dtype::bf16 : strata::Dtype::f32;
+}
+
+strata::Options TrainOptions::with_activation_room(const strata::Options& engine_options) const {
+  strata::Options made = engine_options;
+  const Config model = config();
+  if (!recompute || model.num_hidden_layers < 2) return made;
+  const std::uint64_t input_bytes = batch * seq * static_cast<std::uint64_t>(model.hidden_size) * sizeof(float);
+  const std::uint64_t least =
+      static_cast<std::uint64_t>(model.num_hidden_layers - 1) * strata::stashed_bytes(input_bytes);
+  if (made.activation_memory_bytes == 0) made.activation_memory_bytes = least;
+  if (made.activation_memory_bytes < least) {
+    throw std::invalid_argument(fmt::format(
+        "--strata-activation-memory {} is too small for --recompute, which stashes the inputs of {} blocks: "
+        "leave it out, or give at least {} ({} bytes)",
+        strata::format_bytes(made.activation_memory_bytes), model.num_hidden_layers - 1, strata::format_bytes(least),
+        least));
+  }
+  return made;
 }
 
 void add_train_flags(CLI::App& app, TrainOptions& options) {
@@ -81,6 +104,9 @@ void add_train_flags(CLI::App& app, TrainOptions& options) {
   app.add_option("--products", options.products, "what matrix products read with bf16 parameters")
       ->check(CLI::IsMember({"auto", "f32", "bf16"}))
       ->capture_default_str();
+  app.add_flag("--recompute", options.recompute,
+               "least memory, a third more arithmetic: keep each block's input alone, where --strata-activations says "
+               "(device, host or nvme), and compute the block again in the backward pass");
   app.add_option("--log", options.log_file, "JSON Lines, one object a step");
   app.add_flag("--state-hash", options.state_hash, "end with a hash over all state");
 }

@@ -40,11 +40,16 @@ struct TrainOptions {
   std::size_t eval_sequences = 128;  // of all ranks together
   std::size_t sample_count = 160;    // tokens of the sample at the end
   std::string products = "auto";     // what matrix products read with bf16 parameters: f32 or bf16
+  bool recompute = false;            // keep each block's input alone, in strata, and compute the rest again
   bool state_hash = false;
 
   Config config() const;  // throws std::invalid_argument
   strata::LrSchedule schedule() const;
   strata::Dtype operand(strata::Dtype parameters) const;
+
+  // With recompute: the same with room to stash the inputs of all blocks but the last. Throws std::invalid_argument
+  // where a smaller room was asked for.
+  strata::Options with_activation_room(const strata::Options& engine_options) const;
 };
 
 // Adds the flags to the subcommand; after parsing, `options` has the values.
