@@ -117,18 +117,19 @@ void IoQueue::drive() {
 
 bool IoQueue::take_queued() {
   const std::lock_guard lock(mutex_);
-  if (ending_) {
-    const Error cause(ErrorCode::io, "the tier ends before this request has begun");
-    for (Slot& slot : slots_) {
-      // A part of it may be under way, whose end the buffer waits for.
-      if (slot.taken && !slot.request.cause) slot.request.cause = cause;
-    }
-  }
   for (const std::uint32_t index : queued_) {
     clock_.begin();
     lane_.add(slots_[index].request);
   }
   queued_.clear();
+  if (ending_) {
+    const Error cause(ErrorCode::io, "the tier ends before this request has begun");
+    for (Slot& slot : slots_) {
+      // What is wholly under way may still end well; of the rest no more begins.
+      IoRequest& request = slot.request;
+      if (slot.taken && !request.cause && request.issued_bytes < request.size_bytes) request.cause = cause;
+    }
+  }
   asleep_ = true;
   const bool is_empty = free_slots_.size() == slots_.size();
   return !ending_ || !is_empty;

@@ -59,11 +59,25 @@ void SealedStore::verify(std::size_t index, std::span<const std::byte> loaded) c
   const std::uint64_t found = checksum(loaded, seed_of(item.identity, item.version));
   if (found == item.checksum) return;
   throw Error(ErrorCode::corruption,
-              fmt::format("{}: what came back as the {} of unit {}, chunk {}, version {} is not what was stored ({} "
-                          "bytes at {}, checksum {:016x} instead of {:016x}): go back to a checkpoint",
-                          tier_.name(), content_names[static_cast<std::size_t>(item.identity.content)],
-                          item.identity.unit, item.identity.chunk, item.version, item.size_bytes,
-                          item.extent.offset_bytes + first_byte_of(item), found, item.checksum));
+              fmt::format("{}: what came back is not what was stored ({} bytes at {}, checksum {:016x} instead of "
+                          "{:016x}): go back to a checkpoint",
+                          described(item), item.size_bytes, item.extent.offset_bytes + first_byte_of(item), found,
+                          item.checksum));
+}
+
+void SealedStore::finish_load(std::size_t index, const Event& load, std::span<const std::byte> loaded) const {
+  try {
+    load.wait();
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", described(items_.at(index)), error.text()));
+  }
+  verify(index, loaded);
+}
+
+std::string SealedStore::described(const Item& item) const {
+  return fmt::format("{}, {} of unit {}, chunk {}, version {}", tier_.name(),
+                     content_names[static_cast<std::size_t>(item.identity.content)], item.identity.unit,
+                     item.identity.chunk, item.version);
 }
 
 std::uint64_t SealedStore::first_byte_of(const Item& item) {

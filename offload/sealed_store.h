@@ -46,6 +46,9 @@ class SealedStore {
   // unit, chunk and version. Computed on the calling thread.
   void verify(std::size_t item, std::span<const std::byte> loaded) const;
 
+  // Waits for the load and verifies. An error of the tier gets the identity into its text, too.
+  void finish_load(std::size_t item, const Event& load, std::span<const std::byte> loaded) const;
+
   std::uint64_t version(std::size_t item) const { return items_[item].version; }  // 0: never stored
   std::uint64_t padded_bytes(std::size_t item) const { return items_[item].size_bytes; }
   Tier& tier() const { return tier_; }
@@ -63,6 +66,7 @@ class SealedStore {
     Copies copies = Copies::one;
   };
 
+  std::string described(const Item& item) const;         // for messages
   static std::uint64_t first_byte_of(const Item& item);  // of the current copy, within the extent
 
   Tier& tier_;

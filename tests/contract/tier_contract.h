@@ -5,10 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +17,7 @@
 #include <strata/tier.h>
 
 #include "offload/private_memory.h"
+#include "support/same_bytes.h"
 
 namespace strata::test {
 
@@ -27,29 +26,6 @@ struct TierCase {
   std::function<std::unique_ptr<Tier>(std::uint64_t capacity_bytes)> make;
   std::function<std::string()> why_not = [] { return std::string(); };  // what this machine lacks for it
 };
-
-inline void fill_random(std::span<std::byte> bytes, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  for (std::size_t i = 0; i + 8 <= bytes.size(); i += 8) {
-    const std::uint64_t word = random();
-    std::memcpy(bytes.data() + i, &word, 8);
-  }
-}
-
-inline bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-template <typename F>
-ErrorCode code_of(F&& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return ErrorCode::ended;
-}
 
 class TierContract : public testing::TestWithParam<TierCase> {
  protected:
@@ -82,12 +58,12 @@ TEST_P(TierContract, ReservesDisjointAlignedExtentsUpToTheCapacity) {
     EXPECT_EQ(tier.reserved_bytes(), end);
   }
   const std::uint64_t rest = tier.capacity_bytes() - end;
-  EXPECT_EQ(code_of([&] { tier.reserve(rest + 1); }), ErrorCode::out_of_budget);
-  EXPECT_EQ(code_of([&] { tier.reserve(~std::uint64_t{0}); }), ErrorCode::out_of_budget);
+  EXPECT_EQ(error_of([&] { tier.reserve(rest + 1); }).code(), ErrorCode::out_of_budget);
+  EXPECT_EQ(error_of([&] { tier.reserve(~std::uint64_t{0}); }).code(), ErrorCode::out_of_budget);
   EXPECT_EQ(tier.reserved_bytes(), end);
   EXPECT_EQ(tier.reserve(rest).size_bytes, rest);
   EXPECT_EQ(tier.reserved_bytes(), tier.capacity_bytes());
-  EXPECT_EQ(code_of([&] { tier.reserve(1); }), ErrorCode::out_of_budget);
+  EXPECT_EQ(error_of([&] { tier.reserve(1); }).code(), ErrorCode::out_of_budget);
 }
 
 TEST_P(TierContract, GivesBackWhatWasStored) {
@@ -183,8 +159,8 @@ TEST_P(TierContract, RefusesWhatIsOutsideOrMisaligned) {
   const offload::PrivateMemory memory(8 * step);
   const auto bytes = memory.bytes();
   const auto refuses = [&](const Extent& of, std::uint64_t first, std::span<std::byte> span) {
-    EXPECT_EQ(code_of([&] { tier.load(of, first, span); }), ErrorCode::invalid_argument);
-    EXPECT_EQ(code_of([&] { tier.store(of, first, span); }), ErrorCode::invalid_argument);
+    EXPECT_EQ(error_of([&] { tier.load(of, first, span); }).code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(error_of([&] { tier.store(of, first, span); }).code(), ErrorCode::invalid_argument);
   };
   refuses(extent, 0, bytes.first(5 * step));
   refuses(extent, 4 * step, bytes.first(step));
