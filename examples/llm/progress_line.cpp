@@ -20,9 +20,13 @@ std::string format_seconds(double seconds) {
 }  // namespace
 
 std::string to_string(const ProgressState& state) {
-  return fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left  device {} of {}", state.step, state.steps,
-                     state.loss, state.tokens_per_s, format_seconds(state.left_s),
-                     strata::format_bytes(state.device_bytes), strata::format_bytes(state.device_budget_bytes));
+  std::string line =
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left  device {} of {}", state.step, state.steps,
+                  state.loss, state.tokens_per_s, format_seconds(state.left_s),
+                  strata::format_bytes(state.device_bytes), strata::format_bytes(state.device_budget_bytes));
+  if (state.host_bytes > 0) line += fmt::format("  host {}", strata::format_bytes(state.host_bytes));
+  if (state.nvme_bytes > 0) line += fmt::format("  nvme {}", strata::format_bytes(state.nvme_bytes));
+  return line;
 }
 
 ProgressLine::~ProgressLine() { clear(); }

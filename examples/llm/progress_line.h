@@ -11,6 +11,7 @@ struct ProgressState {
   std::uint64_t step = 0, steps = 0;
   double loss = 0, tokens_per_s = 0, left_s = 0;
   std::uint64_t device_bytes = 0, device_budget_bytes = 0;
+  std::uint64_t host_bytes = 0, nvme_bytes = 0;
 };
 
 class ProgressLine {

@@ -15,6 +15,7 @@
 #include "engine_pass.h"
 #include "prediction.h"
 #include "progress_line.h"
+#include "run_totals.h"
 #include "sampling.h"
 #include "train_log.h"
 #include "units.h"
@@ -100,7 +101,9 @@ class Trainer {
     const float lr = schedule_.at(step);
     const strata::StepReport report = engine_.step({.lr = lr, .clip_norm = options_.clip});
     if (rank_ != 0) return;
-    log_.write_step(report, {lr, seconds_since(start), predicted_s_});
+    const double seconds = seconds_since(start);
+    log_.write_step(report, {lr, seconds, predicted_s_});
+    totals_.add(report, seconds);
     if (!report.applied) {
       progress_.clear();
       fmt::print(stderr, "step {} skipped: {}\n", report.step, report.reason);
@@ -114,6 +117,8 @@ class Trainer {
     state.left_s = per_step * static_cast<double>(options_.steps - report.step);
     state.device_bytes = report.device_bytes;
     state.device_budget_bytes = engine_.plan().device_budget_bytes;
+    state.host_bytes = report.host_bytes;
+    state.nvme_bytes = report.nvme_bytes;
     progress_.show(state);
   }
 
@@ -161,6 +166,7 @@ class Trainer {
 
   void print_bytes() const {
     fmt::print("{}\n", engine_.plan().table());
+    fmt::print("{}", totals_.table());
     fmt::print("the model's activations and scratch, beside strata's memory: {}\n",
                strata::format_bytes(decoder_->workspace_bytes()));
   }
@@ -175,6 +181,7 @@ class Trainer {
   const strata::LrSchedule schedule_;
   TrainLog log_;
   ProgressLine progress_;
+  RunTotals totals_;
   SequenceBatch batch_;
   Clock::time_point start_{};
   double predicted_s_ = 0;

@@ -72,6 +72,18 @@ TEST_F(LlmProgram, StateIsTheLastLineAndTheSameAtEveryStage) {
   EXPECT_NE(state(train(1, {"--accumulate", "2"})), plain);
 }
 
+TEST_F(LlmProgram, RecomputingChangesNoBit) {
+  for (const std::string dtype : {"f32", "bf16", "f16"}) {
+    const std::vector<std::string> words = {"--strata-dtype", dtype, "--accumulate", "2"};
+    const std::string plain = state(train(2, words));
+    for (const std::string home : {"device", "host"}) {
+      std::vector<std::string> more = words;
+      more.insert(more.end(), {"--recompute", "--strata-activations", home});
+      EXPECT_EQ(state(train(2, more)), plain) << dtype << " " << home;
+    }
+  }
+}
+
 TEST_F(LlmProgram, LogHasAnObjectAStepAndAnEvaluation) {
   const std::string log = (folder_ / "log").string();
   const Result result = train(2, {"--log", log, "--eval-every", "3"});
@@ -95,6 +107,24 @@ TEST_F(LlmProgram, LogHasAnObjectAStepAndAnEvaluation) {
   EXPECT_THAT(result.output, HasSubstr("evaluation loss "));
   EXPECT_THAT(result.output, HasSubstr("sample:"));
   EXPECT_THAT(result.output, HasSubstr("master and moments"));
+}
+
+TEST_F(LlmProgram, LogAndTableSayWhatTheDiskDid) {
+  const std::string log = (folder_ / "log").string();
+  const Result result = train(1, {"--log", log, "--strata-optimizer", "nvme", "--strata-nvme-dir", (folder_).string()});
+  EXPECT_EQ(state(result), state(train(1)));
+  EXPECT_THAT(result.output, HasSubstr("compute waited "));
+  EXPECT_THAT(result.output, testing::ContainsRegex("nvme +[0-9.]+ [KM]iB +[0-9.]+ [KM]iB"));
+  std::ifstream stream(log);
+  std::string line;
+  ASSERT_TRUE(std::getline(stream, line));
+  const json row = json::parse(line);
+  EXPECT_GT(row["nvme_bytes"], 0);
+  EXPECT_GT(row["host_bytes"], 0);
+  EXPECT_GT(row["nvme_traffic"]["stored_bytes"], 0);
+  for (const char* key : {"gather", "gradient_slot", "reduce", "update", "activations", "peer", "host", "nvme"}) {
+    EXPECT_TRUE(row["waits_s"].contains(key)) << key;
+  }
 }
 
 TEST_F(LlmProgram, TrainsWithEveryDtypeAndATiedHead) {
@@ -139,6 +169,7 @@ TEST_F(LlmProgram, WrongInputIsRefusedInOneMessage) {
   refused(train_words(1, {"--seq", "100000"}), "200002");
   refused(train_words(1, {"--log", "/nonexistent/log"}), "/nonexistent/log");
   refused(train_words(1, {"--strata-device-memory", "16KiB"}), "out_of_budget");
+  refused(train_words(1, {"--recompute", "--strata-activation-memory", "1KiB"}), "at least 512 KiB");
   refused(train_words(1, {"--products", "bf16", "--strata-dtype", "f32"}), "bf16");
   refused({STRATA_BIN "/llm", "train", "--data", "/nonexistent"}, "/nonexistent");
   refused({STRATA_BIN "/llm", "generate"}, "--model");
