@@ -10,6 +10,7 @@
 
 #include <strata/error.h>
 
+#include "engine/cli/exit_status.h"
 #include "engine/cli/launch_plan.h"
 #include "engine/cli/launcher.h"
 

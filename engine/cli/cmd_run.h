@@ -10,11 +10,6 @@ class App;
 
 namespace strata::cli {
 
-inline constexpr int status_usage = 2;     // the command line cannot be understood
-inline constexpr int status_failed = 125;  // strata itself could not do it
-inline constexpr int status_not_runnable = 126;
-inline constexpr int status_not_found = 127;
-
 // Adds the command to `app`, which is to parse the command line up to the first "--"; `behind` is what follows from
 // there on, the "--" included. The returned function runs the command and gives the exit status; to be called after
 // parsing, if the command was given.

@@ -14,7 +14,7 @@
 
 #include <strata/error.h>
 
-#include "engine/cli/cmd_run.h"
+#include "engine/cli/exit_status.h"
 #include "engine/cli/job_processes.h"
 
 namespace strata::cli {
