@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention_groups.h"
 #include "kernels/attention_layout.h"
 #include "kernels/attention_pack-inl.h"
 #include "kernels/attention_tile-inl.h"
 #include "kernels/simd-inl.h"
-#include "parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace llm {
@@ -135,8 +135,9 @@ void backward_queries(const Attention<A>& pass, std::size_t sequence, std::size_
     }
     for (std::size_t r = 0; r < count; ++r) {
       const std::size_t t = first + r;
-      unrotate_row(at.dqueries + r * at.padded_dim, half, pass.rotary.cosine + t * half, pass.rotary.sine + t * half,
-                   scale, pass.qkv + (row0 + r) * shape.qkv_columns() + head * dim);
+      turn_row<Turn::back>(at.dqueries + r * at.padded_dim, half, pass.rotary.cosine + t * half,
+                           pass.rotary.sine + t * half, scale,
+                           pass.qkv + (row0 + r) * shape.qkv_columns() + head * dim);
     }
   }
 }
@@ -156,17 +157,14 @@ void backward_group(const Attention<A>& pass, std::size_t index, float* scratch)
   }
   for (std::size_t t = 0; t < shape.seq; ++t) {
     A* row = pass.qkv + (sequence * shape.seq + t) * shape.qkv_columns() + (shape.heads + kv_head) * dim;
-    unrotate_row(at.dkeys + t * at.padded_dim, half, pass.rotary.cosine + t * half, pass.rotary.sine + t * half, 1.0f,
-                 row);
+    turn_row<Turn::back>(at.dkeys + t * at.padded_dim, half, pass.rotary.cosine + t * half, pass.rotary.sine + t * half,
+                         1.0f, row);
     scale_row(at.dvalues + t * at.padded_dim, dim, 1.0f, row + shape.kv_heads * dim);
   }
 }
 
-void backward_group_f32(const Attention<float>& pass, std::size_t index, float* scratch) {
-  backward_group(pass, index, scratch);
-}
-void backward_group_bf16(const Attention<strata::bf16>& pass, std::size_t index, float* scratch) {
-  backward_group(pass, index, scratch);
+void backward(const AnyPass<Attention>& pass, std::size_t index, float* scratch) {
+  pass.f32 ? backward_group(*pass.f32, index, scratch) : backward_group(*pass.bf16, index, scratch);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -176,30 +174,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace llm {
 
-HWY_EXPORT(backward_group_f32);
-HWY_EXPORT(backward_group_bf16);
+HWY_EXPORT(backward);
 
-namespace {
-
-template <class A, class Group>
-void run(const Attention<A>& pass, const Group& group) {
-  const std::size_t scratch_count = attention_scratch_count(pass.shape.seq, pass.shape.head_dim);
-  parallel_ranges(pass.shape.batch * pass.shape.kv_heads, 1, [&](std::size_t index, std::size_t) {
-    group(pass, index, pass.scratch + static_cast<std::size_t>(thread_index()) * scratch_count);
-  });
+template <class A>
+void attention_backward(const Attention<A>& pass) {
+  run_groups(pass, HWY_DYNAMIC_DISPATCH(backward));
 }
 
-}  // namespace
-
-template <>
-void attention_backward(const Attention<float>& pass) {
-  run(pass, HWY_DYNAMIC_DISPATCH(backward_group_f32));
-}
-
-template <>
-void attention_backward(const Attention<strata::bf16>& pass) {
-  run(pass, HWY_DYNAMIC_DISPATCH(backward_group_bf16));
-}
+template void attention_backward(const Attention<float>&);
+template void attention_backward(const Attention<strata::bf16>&);
 
 }  // namespace llm
 #endif

@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention_groups.h"
 #include "kernels/attention_layout.h"
 #include "kernels/attention_pack-inl.h"
 #include "kernels/attention_tile-inl.h"
 #include "kernels/simd-inl.h"
-#include "parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace llm {
@@ -113,11 +113,8 @@ void forward_group(const Attention<A>& pass, std::size_t index, float* scratch) 
   }
 }
 
-void forward_group_f32(const Attention<float>& pass, std::size_t index, float* scratch) {
-  forward_group(pass, index, scratch);
-}
-void forward_group_bf16(const Attention<strata::bf16>& pass, std::size_t index, float* scratch) {
-  forward_group(pass, index, scratch);
+void forward(const AnyPass<Attention>& pass, std::size_t index, float* scratch) {
+  pass.f32 ? forward_group(*pass.f32, index, scratch) : forward_group(*pass.bf16, index, scratch);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -127,20 +124,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace llm {
 
-HWY_EXPORT(forward_group_f32);
-HWY_EXPORT(forward_group_bf16);
-
-namespace {
-
-template <class A, class Group>
-void run(const Attention<A>& pass, const Group& group) {
-  const std::size_t scratch_count = attention_scratch_count(pass.shape.seq, pass.shape.head_dim);
-  parallel_ranges(pass.shape.batch * pass.shape.kv_heads, 1, [&](std::size_t index, std::size_t) {
-    group(pass, index, pass.scratch + static_cast<std::size_t>(thread_index()) * scratch_count);
-  });
-}
-
-}  // namespace
+HWY_EXPORT(forward);
 
 void fill_rotary_tables(std::size_t seq, std::size_t head_dim, double theta, float* cosine, float* sine) {
   const std::size_t half = head_dim / 2;
@@ -158,15 +142,13 @@ std::size_t attention_scratch_count(std::size_t seq, std::size_t head_dim) {
   return AttentionScratch(nullptr, seq, head_dim).count;
 }
 
-template <>
-void attention_forward(const Attention<float>& pass) {
-  run(pass, HWY_DYNAMIC_DISPATCH(forward_group_f32));
+template <class A>
+void attention_forward(const Attention<A>& pass) {
+  run_groups(pass, HWY_DYNAMIC_DISPATCH(forward));
 }
 
-template <>
-void attention_forward(const Attention<strata::bf16>& pass) {
-  run(pass, HWY_DYNAMIC_DISPATCH(forward_group_bf16));
-}
+template void attention_forward(const Attention<float>&);
+template void attention_forward(const Attention<strata::bf16>&);
 
 }  // namespace llm
 #endif

@@ -29,8 +29,8 @@ void pack_keys_and_values(const Attention<A>& pass, std::size_t sequence, std::s
   fill_zero(at.values, at.padded_seq * at.padded_dim);
   for (std::size_t t = 0; t < shape.seq; ++t) {
     const A* row = pass.qkv + (sequence * shape.seq + t) * columns + (shape.heads + kv_head) * dim;
-    rotate_row(row, half, pass.rotary.cosine + t * half, pass.rotary.sine + t * half, 1.0f,
-               at.keys + t * at.padded_dim);
+    turn_row<Turn::forth>(row, half, pass.rotary.cosine + t * half, pass.rotary.sine + t * half, 1.0f,
+                          at.keys + t * at.padded_dim);
     copy_row(row + shape.kv_heads * dim, dim, at.values + t * at.padded_dim);
   }
   transpose_to_panels(at.keys, at.padded_seq, at.padded_dim, at.key_panels);
@@ -45,8 +45,8 @@ void pack_queries(const Attention<A>& pass, std::size_t sequence, std::size_t he
   for (std::size_t r = 0; r < count; ++r) {
     const std::size_t t = first + r;
     const A* row = pass.qkv + (sequence * shape.seq + t) * shape.qkv_columns() + head * dim;
-    rotate_row(row, half, pass.rotary.cosine + t * half, pass.rotary.sine + t * half, scale,
-               at.queries + r * at.padded_dim);
+    turn_row<Turn::forth>(row, half, pass.rotary.cosine + t * half, pass.rotary.sine + t * half, scale,
+                          at.queries + r * at.padded_dim);
   }
   fill_zero(at.queries + count * at.padded_dim, (query_block - count) * at.padded_dim);
 }

@@ -79,32 +79,20 @@ HWY_INLINE void add_rows(const Operand& a, const float* b, std::size_t columns, 
   }
 }
 
-// One head's row, turned by its position's angles and scaled: target (head_dim), f32.
-template <class A>
-void rotate_row(const A* source, std::size_t half, const float* cosine, const float* sine, float scale, float* target) {
+enum class Turn { forth, back };  // back is the inverse, which is also how gradients go
+
+// One head's row, turned by its position's angles and scaled: source and target (head_dim).
+template <Turn turn, class From, class To>
+void turn_row(const From* source, std::size_t half, const float* cosine, const float* sine, float scale, To* target) {
   const Lanes d;
   const auto factor = hn::Set(d, scale);
   for (std::size_t i = 0; i < half; i += hn::Lanes(d)) {
     const std::size_t count = half - i;
     const auto a = load_part(d, source + i, count), b = load_part(d, source + half + i, count);
-    const auto c = load_part(d, cosine + i, count), s = load_part(d, sine + i, count);
+    const auto c = load_part(d, cosine + i, count), upright = load_part(d, sine + i, count);
+    const auto s = turn == Turn::forth ? upright : hn::Neg(upright);
     store_part(hn::Mul(factor, hn::NegMulAdd(b, s, hn::Mul(a, c))), d, target + i, count);
     store_part(hn::Mul(factor, hn::MulAdd(a, s, hn::Mul(b, c))), d, target + half + i, count);
-  }
-}
-
-// The inverse turn, which is also how gradients go back.
-template <class A>
-void unrotate_row(const float* source, std::size_t half, const float* cosine, const float* sine, float scale,
-                  A* target) {
-  const Lanes d;
-  const auto factor = hn::Set(d, scale);
-  for (std::size_t i = 0; i < half; i += hn::Lanes(d)) {
-    const std::size_t count = half - i;
-    const auto a = load_part(d, source + i, count), b = load_part(d, source + half + i, count);
-    const auto c = load_part(d, cosine + i, count), s = load_part(d, sine + i, count);
-    store_part(hn::Mul(factor, hn::MulAdd(b, s, hn::Mul(a, c))), d, target + i, count);
-    store_part(hn::Mul(factor, hn::NegMulAdd(a, s, hn::Mul(b, c))), d, target + half + i, count);
   }
 }
 

@@ -11,8 +11,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/any_pass.h"
 #include "kernels/simd-inl.h"
-#include "parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace llm {
@@ -73,9 +73,8 @@ void rows_of(const CrossEntropy<A>& pass, std::size_t first, std::size_t last) {
   }
 }
 
-void rows_f32(const CrossEntropy<float>& pass, std::size_t first, std::size_t last) { rows_of(pass, first, last); }
-void rows_bf16(const CrossEntropy<strata::bf16>& pass, std::size_t first, std::size_t last) {
-  rows_of(pass, first, last);
+void forward_backward(const AnyPass<CrossEntropy>& pass, std::size_t first, std::size_t last) {
+  pass.f32 ? rows_of(*pass.f32, first, last) : rows_of(*pass.bf16, first, last);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -85,22 +84,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace llm {
 
-HWY_EXPORT(rows_f32);
-HWY_EXPORT(rows_bf16);
+HWY_EXPORT(forward_backward);
 
-template <>
-void cross_entropy(const CrossEntropy<float>& pass) {
-  parallel_rows(pass.rows, [&](std::size_t first, std::size_t last) {
-    HWY_DYNAMIC_DISPATCH(rows_f32)(pass, first, last);
-  });
+template <class A>
+void cross_entropy(const CrossEntropy<A>& pass) {
+  run_rows(pass, HWY_DYNAMIC_DISPATCH(forward_backward));
 }
 
-template <>
-void cross_entropy(const CrossEntropy<strata::bf16>& pass) {
-  parallel_rows(pass.rows, [&](std::size_t first, std::size_t last) {
-    HWY_DYNAMIC_DISPATCH(rows_bf16)(pass, first, last);
-  });
-}
+template void cross_entropy(const CrossEntropy<float>&);
+template void cross_entropy(const CrossEntropy<strata::bf16>&);
 
 }  // namespace llm
 #endif

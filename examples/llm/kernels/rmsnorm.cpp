@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/any_pass.h"
 #include "kernels/simd-inl.h"
 #include "parallel.h"
 
@@ -49,9 +50,10 @@ void forward_rows(const NormForward<A>& pass, std::size_t first, std::size_t las
 
 // With n = x * r: dx = r * (dh w - n * mean(dh w n)), dw = sum over rows of dh n.
 template <class A>
-void backward_rows(const NormBackward<A>& pass, std::size_t first, std::size_t last, float* partial) {
+void backward_rows(const NormBackward<A>& pass, std::size_t first, std::size_t last) {
   const Lanes d;
   const std::size_t lanes = hn::Lanes(d), columns = pass.columns;
+  float* partial = pass.partials + first / rows_per_range * columns;
   std::fill(partial, partial + columns, 0.0f);
   for (std::size_t row = first; row < last; ++row) {
     const float* x = pass.x + row * columns;
@@ -81,17 +83,11 @@ void backward_rows(const NormBackward<A>& pass, std::size_t first, std::size_t l
   }
 }
 
-void forward_rows_f32(const NormForward<float>& pass, std::size_t first, std::size_t last) {
-  forward_rows(pass, first, last);
+void forward(const AnyPass<NormForward>& pass, std::size_t first, std::size_t last) {
+  pass.f32 ? forward_rows(*pass.f32, first, last) : forward_rows(*pass.bf16, first, last);
 }
-void forward_rows_bf16(const NormForward<strata::bf16>& pass, std::size_t first, std::size_t last) {
-  forward_rows(pass, first, last);
-}
-void backward_rows_f32(const NormBackward<float>& pass, std::size_t first, std::size_t last, float* partial) {
-  backward_rows(pass, first, last, partial);
-}
-void backward_rows_bf16(const NormBackward<strata::bf16>& pass, std::size_t first, std::size_t last, float* partial) {
-  backward_rows(pass, first, last, partial);
+void backward(const AnyPass<NormBackward>& pass, std::size_t first, std::size_t last) {
+  pass.f32 ? backward_rows(*pass.f32, first, last) : backward_rows(*pass.bf16, first, last);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -101,18 +97,19 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace llm {
 
-HWY_EXPORT(forward_rows_f32);
-HWY_EXPORT(forward_rows_bf16);
-HWY_EXPORT(backward_rows_f32);
-HWY_EXPORT(backward_rows_bf16);
+HWY_EXPORT(forward);
+HWY_EXPORT(backward);
 
-namespace {
+std::size_t norm_partial_count(std::size_t rows) { return (rows + rows_per_range - 1) / rows_per_range; }
 
-template <class Pass, class Rows>
-void run_backward(const Pass& pass, const Rows& rows) {
-  parallel_rows(pass.rows, [&](std::size_t first, std::size_t last) {
-    rows(pass, first, last, pass.partials + first / rows_per_range * pass.columns);
-  });
+template <class A>
+void norm_forward(const NormForward<A>& pass) {
+  run_rows(pass, HWY_DYNAMIC_DISPATCH(forward));
+}
+
+template <class A>
+void norm_backward(const NormBackward<A>& pass) {
+  run_rows(pass, HWY_DYNAMIC_DISPATCH(backward));
   std::fill(pass.dweight, pass.dweight + pass.columns, 0.0f);
   for (std::size_t part = 0; part < norm_partial_count(pass.rows); ++part) {
     const float* partial = pass.partials + part * pass.columns;
@@ -120,33 +117,10 @@ void run_backward(const Pass& pass, const Rows& rows) {
   }
 }
 
-}  // namespace
-
-std::size_t norm_partial_count(std::size_t rows) { return (rows + rows_per_range - 1) / rows_per_range; }
-
-template <>
-void norm_forward(const NormForward<float>& pass) {
-  parallel_rows(pass.rows, [&](std::size_t first, std::size_t last) {
-    HWY_DYNAMIC_DISPATCH(forward_rows_f32)(pass, first, last);
-  });
-}
-
-template <>
-void norm_forward(const NormForward<strata::bf16>& pass) {
-  parallel_rows(pass.rows, [&](std::size_t first, std::size_t last) {
-    HWY_DYNAMIC_DISPATCH(forward_rows_bf16)(pass, first, last);
-  });
-}
-
-template <>
-void norm_backward(const NormBackward<float>& pass) {
-  run_backward(pass, HWY_DYNAMIC_DISPATCH(backward_rows_f32));
-}
-
-template <>
-void norm_backward(const NormBackward<strata::bf16>& pass) {
-  run_backward(pass, HWY_DYNAMIC_DISPATCH(backward_rows_bf16));
-}
+template void norm_forward(const NormForward<float>&);
+template void norm_forward(const NormForward<strata::bf16>&);
+template void norm_backward(const NormBackward<float>&);
+template void norm_backward(const NormBackward<strata::bf16>&);
 
 }  // namespace llm
 #endif

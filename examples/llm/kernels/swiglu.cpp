@@ -7,8 +7,8 @@
 #include <hwy/highway.h>
 #include <strata/dtype.h>
 
+#include "kernels/any_pass.h"
 #include "kernels/simd-inl.h"
-#include "parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace llm {
@@ -55,17 +55,11 @@ void backward_rows(const SwiGlu<A>& pass, std::size_t first, std::size_t last) {
   }
 }
 
-void forward_rows_f32(const SwiGlu<float>& pass, std::size_t first, std::size_t last) {
-  forward_rows(pass, first, last);
+void forward(const AnyPass<SwiGlu>& pass, std::size_t first, std::size_t last) {
+  pass.f32 ? forward_rows(*pass.f32, first, last) : forward_rows(*pass.bf16, first, last);
 }
-void forward_rows_bf16(const SwiGlu<strata::bf16>& pass, std::size_t first, std::size_t last) {
-  forward_rows(pass, first, last);
-}
-void backward_rows_f32(const SwiGlu<float>& pass, std::size_t first, std::size_t last) {
-  backward_rows(pass, first, last);
-}
-void backward_rows_bf16(const SwiGlu<strata::bf16>& pass, std::size_t first, std::size_t last) {
-  backward_rows(pass, first, last);
+void backward(const AnyPass<SwiGlu>& pass, std::size_t first, std::size_t last) {
+  pass.f32 ? backward_rows(*pass.f32, first, last) : backward_rows(*pass.bf16, first, last);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -75,36 +69,23 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace llm {
 
-HWY_EXPORT(forward_rows_f32);
-HWY_EXPORT(forward_rows_bf16);
-HWY_EXPORT(backward_rows_f32);
-HWY_EXPORT(backward_rows_bf16);
+HWY_EXPORT(forward);
+HWY_EXPORT(backward);
 
-namespace {
-
-template <class Pass, class Rows>
-void run(const Pass& pass, const Rows& rows) {
-  parallel_rows(pass.rows, [&](std::size_t first, std::size_t last) { rows(pass, first, last); });
+template <class A>
+void swiglu_forward(const SwiGlu<A>& pass) {
+  run_rows(pass, HWY_DYNAMIC_DISPATCH(forward));
 }
 
-}  // namespace
+template <class A>
+void swiglu_backward(const SwiGlu<A>& pass) {
+  run_rows(pass, HWY_DYNAMIC_DISPATCH(backward));
+}
 
-template <>
-void swiglu_forward(const SwiGlu<float>& pass) {
-  run(pass, HWY_DYNAMIC_DISPATCH(forward_rows_f32));
-}
-template <>
-void swiglu_forward(const SwiGlu<strata::bf16>& pass) {
-  run(pass, HWY_DYNAMIC_DISPATCH(forward_rows_bf16));
-}
-template <>
-void swiglu_backward(const SwiGlu<float>& pass) {
-  run(pass, HWY_DYNAMIC_DISPATCH(backward_rows_f32));
-}
-template <>
-void swiglu_backward(const SwiGlu<strata::bf16>& pass) {
-  run(pass, HWY_DYNAMIC_DISPATCH(backward_rows_bf16));
-}
+template void swiglu_forward(const SwiGlu<float>&);
+template void swiglu_forward(const SwiGlu<strata::bf16>&);
+template void swiglu_backward(const SwiGlu<float>&);
+template void swiglu_backward(const SwiGlu<strata::bf16>&);
 
 }  // namespace llm
 #endif
