@@ -34,6 +34,9 @@ void make_common_plan(EngineContext& context) {
   for (std::uint64_t* bytes : {&machine.device_free_bytes, &machine.host_free_bytes, &machine.nvme_free_bytes}) {
     *bytes = least_over_ranks(communicator, *bytes);
   }
+  if (std::any_of(context.units.begin(), context.units.end(), [](const Unit& u) { return u.forward_s > 0; })) {
+    machine.speed = probe_machine(communicator, context.options);
+  }
   Options options = context.options;
   for (auto* budget : {&options.device_memory_bytes, &options.host_memory_bytes, &options.nvme_memory_bytes}) {
     constexpr std::uint64_t not_given = ~std::uint64_t{0};

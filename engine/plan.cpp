@@ -1,12 +1,14 @@
 #include <strata/plan.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
 
 #include <strata/bytes.h>
 #include <strata/error.h>
+#include "engine/forecast/step_traffic.h"
 #include "engine/planner.h"
 #include "engine/unit_check.h"
 
@@ -62,10 +64,30 @@ engine::Room budgets_of(const Options& options, const Machine& machine) {
   return room;
 }
 
+struct Prediction {
+  int world_size;
+  const Options& options;
+  const MachineSpeed& speed;
+};
+
+void predict(Plan& plan, std::span<const Unit> units, const engine::StateShape& state,
+             const engine::PlannedMemory& memory, const Prediction& from) {
+  const bool known = std::any_of(units.begin(), units.end(), [](const Unit& unit) { return unit.forward_s > 0; });
+  if (!known) return;
+  const auto seconds_of = [&](std::uint32_t micro_batch_count) {
+    const engine::TrafficShape shape{from.world_size, memory.prefetch, memory.slot_count, micro_batch_count};
+    return engine::predict_step_s(engine::step_traffic(units, state, memory.placement, shape, from.options),
+                                  from.speed);
+  };
+  plan.predicted_step_s = seconds_of(1);
+  plan.predicted_micro_batch_s = seconds_of(2) - plan.predicted_step_s;
+}
+
 // Names the budget that, raised alone, is enough; else the table of what needs what.
-[[noreturn]] void refuse_budget(Plan& plan, const engine::Planner& planner, const engine::Room& room) {
+[[noreturn]] void refuse_budget(Plan& plan, const engine::Planner& planner, const engine::Room& room,
+                                const Options& options) {
   plan.rows = planner.lowest().rows;
-  const auto remedy = [&](std::uint64_t engine::Room::*budget, std::string_view option, std::uint64_t given) {
+  const auto remedy = [&](std::uint64_t engine::Room::*budget, const std::string& option, std::uint64_t given) {
     const std::uint64_t least = planner.least(room, budget);
     if (least == unlimited_bytes) return;
     throw Error(ErrorCode::out_of_budget,
@@ -76,7 +98,8 @@ engine::Room budgets_of(const Options& options, const Machine& machine) {
   };
   remedy(&engine::Room::device, "--strata-device-memory", room.device);
   remedy(&engine::Room::host, "--strata-host-memory", room.host);
-  remedy(&engine::Room::nvme, "--strata-nvme-memory", room.nvme);
+  remedy(&engine::Room::nvme, fmt::format("--strata-nvme-memory (free in {})", fmt::join(options.nvme_dirs, ", ")),
+         room.nvme);
   throw Error(ErrorCode::out_of_budget,
               fmt::format("these units need more than --strata-device-memory {}, --strata-host-memory {} and "
                           "--strata-nvme-memory {} for each rank: raise more than one of them, or shard further "
@@ -108,6 +131,7 @@ std::string Plan::table() const {
   fmt::format_to(line,
                  "{} parameters, {} of them trained; {} units gathered ahead; chunks of {} elements; {} threads\n",
                  parameter_count, trainable_count, prefetch, chunk_count, threads);
+  if (predicted_step_s > 0) fmt::format_to(line, "a step should take {:.3g} s\n", predicted_step_s);
   return text;
 }
 
@@ -145,11 +169,12 @@ engine::PlanAndMemory engine::make_plan_and_memory(std::span<const Unit> units, 
   const engine::StateShape state{layouts, moment_count, plan.chunk_count};
   const engine::Planner planner(state, world_size, options, machine);
   auto planned = planner.fit(room);
-  if (!planned) refuse_budget(plan, planner, room);
+  if (!planned) refuse_budget(plan, planner, room, options);
   plan.least_device_bytes = planner.least(room, &engine::Room::device);
   plan.rows = planned->rows;
   plan.prefetch = planned->prefetch;
   plan.slot_count = planned->slot_count;
+  predict(plan, units, state, *planned, {.world_size = world_size, .options = options, .speed = machine.speed});
   return {std::move(plan), std::move(*planned)};
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <strata/machine_speed.h>
 #include <strata/optimizer.h>
 #include <strata/options.h>
 #include <strata/tier.h>
@@ -32,6 +33,7 @@ struct Machine {
   std::uint64_t host_free_bytes = 0;    // for this rank
   std::uint64_t nvme_free_bytes = 0;    // for this rank, in all directories of the options together
   bool device_is_host = true;           // device and host are one memory: a CPU
+  MachineSpeed speed = {};              // for the prediction
   std::uint32_t core_count = 1;
   std::uint32_t local_rank_count = 1;  // ranks that share the cores and, with shared_exchange, common memory
   bool shared_exchange = true;         // Sharing::common is one block for all ranks
@@ -47,6 +49,8 @@ struct Plan {
   std::uint32_t chunk_count = 0;         // elements of a chunk
   std::uint32_t slot_count = 0;          // chunks under way between nvme and memory at once
   std::uint32_t threads = 1;
+  double predicted_step_s = 0;         // of a step of one micro-batch; 0 when no unit says how long it computes
+  double predicted_micro_batch_s = 0;  // of each further micro-batch
   std::uint64_t parameter_count = 0;
   std::uint64_t trainable_count = 0;
 
