@@ -14,6 +14,10 @@ struct ActivationNeeds {
   std::uint64_t table_bytes = 0;    // private host memory: keys, pieces, seals
 
   std::uint64_t host_extra_bytes() const { return staging_bytes + table_bytes; }  // beside the room
+  std::uint64_t host_bytes(TierKind home) const {
+    return host_extra_bytes() + (home == TierKind::host ? room_bytes : 0);
+  }
+  std::uint64_t nvme_bytes(TierKind home) const { return home == TierKind::nvme ? room_bytes : 0; }
 };
 
 // All zero without --strata-activation-memory.

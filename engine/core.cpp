@@ -33,7 +33,10 @@ EngineCore::EngineCore(std::vector<Unit> units, std::shared_ptr<const Optimizer>
   reduce_ = std::make_unique<engine::ReducePipeline>(context_);
   update_ = std::make_unique<engine::UpdatePipeline>(context_);
   engine::start_lanes(context_);
-  start_activations();
+  const engine::ActivationNeeds& activations = context_.needs.activations;
+  activations_.emplace(activations, context_.needs.activation_home, context_.memory.nvme.get());
+  if (context_.needs.activation_home == TierKind::device) context_.memory.device_bytes += activations.room_bytes;
+  context_.memory.host_bytes += activations.host_bytes(context_.needs.activation_home);
   for (std::size_t i = 0; i < context_.states.size(); ++i) {
     const std::size_t leaf_count = context_.needs.norm_leaves.sizes[i] / sizeof(double);
     leaves_.emplace_back(context_.states[i].norm_leaves, leaf_count);
@@ -183,16 +186,6 @@ void EngineCore::replay() {
       case engine::MicroBatchAct::commit: take(grads, unit).commit(); break;
     }
   }
-}
-
-void EngineCore::start_activations() {
-  const Home wished = context_.options.activations;
-  if (wished == Home::nvme)
-    throw Error(ErrorCode::unsupported, "--strata-activations nvme: this build has memory alone");
-  const TierKind home = wished == Home::host ? TierKind::host : TierKind::device;
-  const engine::ActivationNeeds needs = engine::activation_needs(context_.options, home);
-  activations_.emplace(needs, home, nullptr);
-  if (home == TierKind::device) context_.memory.device_bytes += needs.room_bytes;
 }
 
 void EngineCore::stash(std::uint64_t key, std::span<const std::byte> bytes) {

@@ -61,7 +61,6 @@ class EngineCore {
   std::size_t tensor_of(std::size_t unit, std::string_view tensor) const;
   void check_usable() const;  // throws the failure again
   void check_no_leases(std::string_view act) const;
-  void start_activations();
   void end_micro_batch();
   void replay();
   void hand_in(std::size_t unit, std::size_t slot, float weight);

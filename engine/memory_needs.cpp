@@ -110,6 +110,8 @@ MemoryNeeds memory_needs(const MemoryShape& shape, const Placement& placement, c
   spill.joined_master_bytes = round_to_page(spill.joined_master_bytes);
   if (options.stage == 3) add_param_slots(needs.param_slots, unit_bytes, options, shape.prefetch);
   add_grad_slots(needs, shape, options);
+  needs.activation_home = placement.activations;
+  needs.activations = activation_needs(options, placement.activations);
   needs.agreement_own.add(agreement_head_bytes + agreement_bytes);
   needs.agreement_all.add((agreement_head_bytes + agreement_bytes) * static_cast<std::size_t>(shape.world_size));
   return needs;
@@ -150,6 +152,8 @@ std::vector<PlanRow> plan_rows(const MemoryNeeds& needs, int world_size, bool sh
   add("record slots", TierKind::host, own, spill.slots_bytes());
   add("shards on their way", TierKind::host, own, spill.staging_bytes());
   add("seals and versions", TierKind::host, own, spill.item_count * spilled_item_bytes);
+  add("stashed activations", needs.activation_home, own, needs.activations.room_bytes);
+  add("activation staging", TierKind::host, own, needs.activations.host_extra_bytes());
   add("norm leaves", TierKind::device, own, needs.norm_leaves.total_bytes);
   add("agreement", TierKind::device, own, needs.agreement_own.total_bytes);
   add("agreement of all ranks", TierKind::device, shared,

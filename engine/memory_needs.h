@@ -9,6 +9,7 @@
 
 #include <strata/options.h>
 #include <strata/plan.h>
+#include "engine/activation_needs.h"
 #include "engine/placement.h"
 #include "offload/sealed_store.h"
 #include "sharding/flat_layout.h"
@@ -71,6 +72,8 @@ struct MemoryNeeds {
   Buffer agreement_all;  // one piece in common memory: what all ranks say in a step
   Buffer agreement_own;  // one piece: what this rank says
   SpillNeeds spill;
+  ActivationNeeds activations;
+  TierKind activation_home = TierKind::device;
 
   bool published_in_exchange = false;     // peers read it (stages 1-2)
   bool grad_slots_in_exchange = false;    // peers read them (micro_batch)
@@ -87,6 +90,11 @@ struct MemoryShape {
 };
 
 MemoryNeeds memory_needs(const MemoryShape& shape, const Placement& placement, const Options& options);
+
+// All that is reserved on the disk.
+inline std::uint64_t nvme_bytes(const MemoryNeeds& needs) {
+  return needs.spill.nvme_bytes() + needs.activations.nvme_bytes(needs.activation_home);
+}
 
 // Rows of the plan for these needs; their sum is what a rank takes. `shared_exchange` as in Machine.
 std::vector<PlanRow> plan_rows(const MemoryNeeds& needs, int world_size, bool shared_exchange);

@@ -125,6 +125,15 @@ std::size_t PartSizes::record_bytes(std::size_t first_chunk, std::size_t chunks)
   return (end - begin) * element_record_bytes;
 }
 
+std::vector<TierKind> activation_homes(const Options& options) {
+  if (options.activation_memory_bytes == 0) return {TierKind::device};
+  std::vector<TierKind> homes;
+  for (const TierKind tier : fastest_first) {
+    if (may_lie_in(tier, options.activations, true, options)) homes.push_back(tier);
+  }
+  return homes;
+}
+
 Placement lowest_placement(const StateShape& shape, const Options& options) {
   Placement placement;
   const auto lowest = [&](const auto& may) {
@@ -134,6 +143,7 @@ Placement lowest_placement(const StateShape& shape, const Options& options) {
     }
     return found;
   };
+  placement.activations = activation_homes(options).back();
   const TierKind record_home = lowest(records_may);
   for (std::size_t unit = 0; unit < shape.layouts.size(); ++unit) {
     placement.published.push_back(lowest(published_may));

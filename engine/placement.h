@@ -36,6 +36,7 @@ struct Placement {
   std::vector<TierKind> published;     // by unit
   std::vector<TierKind> accumulators;  // by unit
   std::vector<RecordHomes> records;    // by unit
+  TierKind activations = TierKind::device;
 };
 
 // What the sizes of the parts follow from.
@@ -67,6 +68,10 @@ struct Room {
   std::uint64_t nvme = 0;
   std::uint64_t memory = 0;  // device and host together, where they are the same memory
 };
+
+// Where stashed activations may lie, the fastest first. Each of their bytes travels twice a micro-batch, more often
+// than any of the state, so they come before it.
+std::vector<TierKind> activation_homes(const Options& options);
 
 // Everything in the lowest tier that it may lie in.
 Placement lowest_placement(const StateShape& shape, const Options& options);

@@ -30,18 +30,24 @@ Planner::Planner(const StateShape& state, int world_size, const Options& options
 }
 
 std::optional<PlannedMemory> Planner::fit(const Room& room) const {
-  for (const std::uint32_t slot_count : {0u, slots_most, slots_least}) {
-    if (slot_count > 0 && !uses_nvme()) break;
-    for (std::uint32_t prefetch = prefetch_most_ + 1; prefetch-- > 0;) {
-      if (auto planned = fit_with(room, prefetch, slot_count)) return planned;
+  for (const TierKind activations : activation_homes(options_)) {
+    for (const std::uint32_t slot_count : {0u, slots_most, slots_least}) {
+      if (slot_count > 0 && !uses_nvme()) break;
+      for (std::uint32_t prefetch = prefetch_most_ + 1; prefetch-- > 0;) {
+        if (auto planned = fit_with(room, {activations, prefetch, slot_count})) return planned;
+      }
     }
   }
   return std::nullopt;
 }
 
 std::optional<PlannedMemory> Planner::fit_least(const Room& room) const {
-  if (auto planned = fit_with(room, 0, 0)) return planned;
-  return uses_nvme() ? fit_with(room, 0, slots_least) : std::nullopt;
+  for (const TierKind activations : activation_homes(options_)) {
+    if (auto planned = fit_with(room, {activations, 0, 0})) return planned;
+    if (!uses_nvme()) continue;
+    if (auto planned = fit_with(room, {activations, 0, slots_least})) return planned;
+  }
+  return std::nullopt;
 }
 
 std::uint64_t Planner::least(Room room, std::uint64_t Room::*budget) const {
@@ -66,41 +72,45 @@ std::uint64_t Planner::least(Room room, std::uint64_t Room::*budget) const {
 }
 
 PlannedMemory Planner::lowest() const {
-  return needs_of(lowest_placement(state_, options_), 0, uses_nvme() ? slots_least : 0);
+  Placement placement = lowest_placement(state_, options_);
+  const TierKind activations = placement.activations;
+  return needs_of(std::move(placement), {activations, 0, uses_nvme() ? slots_least : 0});
 }
 
-PlannedMemory Planner::needs_of(Placement placement, std::uint32_t prefetch, std::uint32_t slot_count) const {
+PlannedMemory Planner::needs_of(Placement placement, const Fixed& fixed) const {
   PlannedMemory planned;
-  planned.needs = memory_needs({state_, world_size_, prefetch, slot_count}, placement, options_);
+  placement.activations = fixed.activations;
+  planned.needs = memory_needs({state_, world_size_, fixed.prefetch, fixed.slot_count}, placement, options_);
   planned.placement = std::move(placement);
   planned.rows = plan_rows(planned.needs, world_size_, shared_exchange_);
-  planned.prefetch = prefetch;
+  planned.prefetch = fixed.prefetch;
   planned.slot_count = static_cast<std::uint32_t>(planned.needs.spill.slot_count);
   return planned;
 }
 
-// With slot_count 0 nothing may lie on nvme.
-std::optional<PlannedMemory> Planner::fit_with(const Room& room, std::uint32_t prefetch,
-                                               std::uint32_t slot_count) const {
+std::optional<PlannedMemory> Planner::fit_with(const Room& room, const Fixed& fixed) const {
   // What stands wherever the rest is placed. With all on nvme that may be, slots and staging are at their largest.
-  const PlannedMemory bottom = needs_of(lowest_placement(state_, options_), prefetch, slot_count);
+  const PlannedMemory bottom = needs_of(lowest_placement(state_, options_), fixed);
   const MemoryNeeds& needs = bottom.needs;
   const std::uint64_t fixed_device = sum_bytes(bottom.rows, TierKind::device) - needs.published.total_bytes -
                                      needs.accumulators.total_bytes - needs.records.total_bytes;
   const std::uint64_t spill_host = sum_bytes(bottom.rows, TierKind::host) - needs.host_published.total_bytes -
                                    needs.host_accumulators.total_bytes - needs.host_records.total_bytes;
-  const std::uint64_t fixed_host = slot_count == 0 ? 0 : spill_host;
-  if (fixed_device > room.device || fixed_host > room.host || fixed_device + fixed_host > room.memory) {
+  const std::uint64_t activation_host = needs.activations.host_bytes(fixed.activations);
+  const std::uint64_t fixed_host = fixed.slot_count == 0 ? activation_host : spill_host;
+  const std::uint64_t fixed_nvme = needs.activations.nvme_bytes(fixed.activations);
+  if (fixed_device > room.device || fixed_host > room.host || fixed_device + fixed_host > room.memory ||
+      fixed_nvme > room.nvme) {
     return std::nullopt;
   }
   Room left = room;
   left.device -= fixed_device;
   left.host -= fixed_host;
   left.memory -= fixed_device + fixed_host;
-  if (slot_count == 0) left.nvme = 0;
+  left.nvme = fixed.slot_count == 0 ? 0 : left.nvme - fixed_nvme;
   auto placement = place(state_, options_, left);
   if (!placement) return std::nullopt;
-  return needs_of(std::move(*placement), prefetch, slot_count);
+  return needs_of(std::move(*placement), fixed);
 }
 
 }  // namespace strata::engine

@@ -46,8 +46,13 @@ class Planner {
 
  private:
   bool uses_nvme() const { return !options_.nvme_dirs.empty(); }
-  PlannedMemory needs_of(Placement placement, std::uint32_t prefetch, std::uint32_t slot_count) const;
-  std::optional<PlannedMemory> fit_with(const Room& room, std::uint32_t prefetch, std::uint32_t slot_count) const;
+  struct Fixed {  // before the state is placed
+    TierKind activations = TierKind::device;
+    std::uint32_t prefetch = 0;
+    std::uint32_t slot_count = 0;  // 0: nothing of the state may lie on nvme
+  };
+  PlannedMemory needs_of(Placement placement, const Fixed& fixed) const;
+  std::optional<PlannedMemory> fit_with(const Room& room, const Fixed& fixed) const;
   std::optional<PlannedMemory> fit_least(const Room& room) const;
 
   const StateShape& state_;

@@ -129,14 +129,14 @@ StepReport EngineCore::report_of(const engine::Verdict& verdict) {
   report.waits.gradient_slot_s = reduce_->slot_waited_s;
   report.waits.reduce_s = reduce_->waited_s;
   report.waits.peer_s = context_.peer_waited_s;
-  report.waits.nvme_s = context_.nvme_waited_s;
+  report.waits.activations_s = activations_->waited_s();
+  report.waits.nvme_s = context_.nvme_waited_s + activations_->waited_s();
   if (context_.memory.nvme) {
     const TierCounters disk = context_.memory.nvme->counters();
     report.nvme = {disk.loaded_bytes - disk_before_.loaded_bytes, disk.stored_bytes - disk_before_.stored_bytes,
                    disk.busy_s - disk_before_.busy_s};
     disk_before_ = disk;
   }
-  report.waits.activations_s = activations_->waited_s();
   moved_bytes_before_ = counters.moved_bytes;
   return report;
 }
