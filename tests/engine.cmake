@@ -4,7 +4,7 @@ target_link_libraries(toy_model PUBLIC strata strata_flags fmt::fmt)
 
 strata_test(engine_parts_test unit/engine/lane_test.cpp unit/engine/plan_test.cpp unit/engine/residency_test.cpp)
 foreach(name unit/engine/engine_test world/equivalence_test world/tier_equivalence_test
-             world/engine_failure_test world/allocation_test
+             world/engine_failure_test world/disk_failure_test world/allocation_test
              world/plain_run_test)
   cmake_path(GET name FILENAME program)
   strata_test(${program} ${name}.cpp TIMEOUT 300)
