@@ -80,19 +80,10 @@ class UringIo final : public BlockIo {
   }
 
   ~UringIo() override {
-    if (under_way_count_ == 0) return;
-    // Takes back what waits for a worker; what the disk has is waited for.
-    io_uring_sqe* sqe = next_entry();
-    ::io_uring_prep_cancel(sqe, nullptr, IORING_ASYNC_CANCEL_ANY);
-    ::io_uring_sqe_set_data64(sqe, cancel_token);
-    std::array<BlockResult, 16> results;
-    while (under_way_count_ > 0) {
-      try {
-        reap(results, std::chrono::seconds(1));
-      } catch (const Error&) {
-        continue;  // no way but to wait on: the kernel has buffers that are about to be freed
-      }
-    }
+    await_all();
+    // The kernel takes a ring apart at its leisure; files and pages are to be free on return.
+    if (has_files_) ::io_uring_unregister_files(ring_.get());
+    if (!registered_.empty()) ::io_uring_unregister_buffers(ring_.get());
   }
 
   void submit(const Block& block) override {
@@ -142,6 +133,22 @@ class UringIo final : public BlockIo {
   std::vector<std::string> warnings() const override { return warnings_; }
 
  private:
+  void await_all() {
+    if (under_way_count_ == 0) return;
+    // Takes back what waits for a worker; what the disk has is waited for.
+    io_uring_sqe* sqe = next_entry();
+    ::io_uring_prep_cancel(sqe, nullptr, IORING_ASYNC_CANCEL_ANY);
+    ::io_uring_sqe_set_data64(sqe, cancel_token);
+    std::array<BlockResult, 16> results;
+    while (under_way_count_ > 0) {
+      try {
+        reap(results, std::chrono::seconds(1));
+      } catch (const Error&) {
+        continue;  // no way but to wait on: the kernel has buffers that are about to be freed
+      }
+    }
+  }
+
   void check_operations() {
     io_uring_probe* probe = ::io_uring_get_probe_ring(ring_.get());
     const bool has_all = probe != nullptr && ::io_uring_opcode_supported(probe, IORING_OP_READ) &&
