@@ -10,4 +10,6 @@ foreach(name unit/engine/engine_test world/equivalence_test world/tier_equivalen
   strata_test(${program} ${name}.cpp TIMEOUT 300)
   target_link_libraries(${program} PRIVATE toy_model)
 endforeach()
+strata_test(beyond_memory_test world/beyond_memory_test.cpp support/process_fork.cpp TIMEOUT 300)
+target_compile_definitions(beyond_memory_test PRIVATE STRATA_SCRATCH="${PROJECT_BINARY_DIR}/tests")
 target_sources(allocation_test PRIVATE support/allocation_count.cpp)
