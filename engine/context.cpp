@@ -33,6 +33,16 @@ void EngineContext::wait_for_disk(const Event& event) {
   comm_lane->wait_with_idle(event);
 }
 
+void EngineContext::adopt(EngineContext&& other) {
+  layouts = std::move(other.layouts);
+  states = std::move(other.states);
+  options = std::move(other.options);
+  plan = std::move(other.plan);
+  needs = std::move(other.needs);
+  placement = std::move(other.placement);
+  memory = std::move(other.memory);
+}
+
 void EngineContext::note_call(std::string_view act, std::size_t unit) {
   last_act = act;
   last_unit = unit;

@@ -79,6 +79,10 @@ struct EngineContext {
   int rank() const { return communicator->rank(); }
   int world_size() const { return communicator->size(); }
 
+  // Takes over what another context of the same units, optimizer and ranks was started with: options, plan, memory.
+  // The units stay where they are. REQUIRES of both that no lane runs. To be followed by index_tensors().
+  void adopt(EngineContext&& other);
+
   // The caller makes a call that leads to collectives: ranks whose calls differ will find out at the next header.
   void note_call(std::string_view act, std::size_t unit);
 

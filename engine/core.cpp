@@ -26,9 +26,15 @@ void check_weight(double weight) {
 EngineCore::EngineCore(std::vector<Unit> units, std::shared_ptr<const Optimizer> optimizer, Communicator& communicator,
                        const Options& options)
     : exceptions_at_start_(std::uncaught_exceptions()) {
-  engine::start(context_, std::move(units), std::move(optimizer), communicator, options);
+  engine::start(context_, {std::move(units), std::move(optimizer), communicator}, options);
   for (std::size_t i = context_.units.size(); i > 0; --i) backward_.push_back(context_.units[i - 1]);
   if (context_.options.dtype == Dtype::f16) scaler_.emplace();
+  reduced_.resize(context_.units.size());
+  moved_bytes_before_ = communicator.counters().moved_bytes;
+  start_parts();
+}
+
+void EngineCore::start_parts() {
   gather_ = std::make_unique<engine::GatherPipeline>(context_);
   reduce_ = std::make_unique<engine::ReducePipeline>(context_);
   update_ = std::make_unique<engine::UpdatePipeline>(context_);
@@ -37,12 +43,21 @@ EngineCore::EngineCore(std::vector<Unit> units, std::shared_ptr<const Optimizer>
   activations_.emplace(activations, context_.needs.activation_home, context_.memory.nvme.get());
   if (context_.needs.activation_home == TierKind::device) context_.memory.device_bytes += activations.room_bytes;
   context_.memory.host_bytes += activations.host_bytes(context_.needs.activation_home);
+  leaves_.clear();
   for (std::size_t i = 0; i < context_.states.size(); ++i) {
     const std::size_t leaf_count = context_.needs.norm_leaves.sizes[i] / sizeof(double);
     leaves_.emplace_back(context_.states[i].norm_leaves, leaf_count);
   }
-  reduced_.resize(context_.units.size());
-  moved_bytes_before_ = communicator.counters().moved_bytes;
+}
+
+void EngineCore::end_parts() {
+  // What was enqueued is the same on all ranks and so comes to its end; after an abort it fails at once.
+  context_.update_lane->finish();
+  context_.comm_lane->finish();
+  activations_.reset();
+  update_.reset();
+  reduce_.reset();
+  gather_.reset();
 }
 
 EngineCore::~EngineCore() {
@@ -55,9 +70,7 @@ EngineCore::~EngineCore() {
                                       context_.last_act, unit, step_count_ + 1);
     context_.communicator->abort({cause, static_cast<std::size_t>(end.out - cause)});
   }
-  // What was enqueued is the same on all ranks and so comes to its end; after an abort it fails at once.
-  context_.update_lane->finish();
-  context_.comm_lane->finish();
+  end_parts();
 }
 
 void EngineCore::check_usable() const {

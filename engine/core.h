@@ -39,6 +39,7 @@ class EngineCore {
   void end_evaluation() noexcept;
   double mean_over_ranks(double value, double weight);
   std::uint64_t state_hash();
+  void retune(const Options& options);
   void visit_state(const StateVisitor& visitor);
 
   // For leases.
@@ -70,6 +71,8 @@ class EngineCore {
   StepReport report_of(const engine::Verdict& verdict);
   void finish_step();
   void drain();
+  void start_parts();
+  void end_parts();
 
   engine::EngineContext context_;
   std::vector<Unit> backward_;

@@ -38,6 +38,7 @@ StepReport Engine::step(const StepOptions& options) { return core_->step(options
 std::uint64_t Engine::step_count() const { return core_->step_count(); }
 std::uint64_t Engine::applied_count() const { return core_->applied_count(); }
 double Engine::mean_over_ranks(double value, double weight) { return core_->mean_over_ranks(value, weight); }
+void Engine::retune(const Options& options) { core_->retune(options); }
 std::uint64_t Engine::state_hash() { return core_->state_hash(); }
 void Engine::visit_state(const StateVisitor& visitor) { core_->visit_state(visitor); }
 const Plan& Engine::plan() const { return core_->context().plan; }

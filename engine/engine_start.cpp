@@ -8,6 +8,7 @@
 
 #include "engine/handshake.h"
 #include "engine/planner.h"
+#include "engine/retune.h"
 #include "engine/spill.h"
 #include "engine/unit_check.h"
 #include "offload/nvme_files.h"
@@ -134,9 +135,6 @@ void cut_memory(EngineContext& context) {
     state.records = reinterpret_cast<float*>(memory.records.bytes().data() + needs.records.offsets[i]);
     state.host_records = reinterpret_cast<float*>(memory.host_records.bytes().data() + needs.host_records.offsets[i]);
     state.norm_leaves = reinterpret_cast<double*>(memory.norm_leaves.bytes().data() + needs.norm_leaves.offsets[i]);
-    for (std::size_t t = 0; t < context.units[i].tensors.size(); ++t) {
-      state.tensor_index.emplace(context.units[i].tensors[t].name, static_cast<std::uint32_t>(t));
-    }
   }
 }
 
@@ -161,10 +159,20 @@ void group_runs(EngineContext& context) {
 
 }  // namespace
 
-void start(EngineContext& context, std::vector<Unit> units, std::shared_ptr<const Optimizer> optimizer,
-           Communicator& communicator, const Options& options) {
-  context.units = std::move(units);
-  context.optimizer = std::move(optimizer);
+void index_tensors(EngineContext& context) {
+  for (std::size_t i = 0; i < context.units.size(); ++i) {
+    UnitState& state = context.states[i];
+    state.tensor_index.clear();
+    for (std::size_t t = 0; t < context.units[i].tensors.size(); ++t) {
+      state.tensor_index.emplace(context.units[i].tensors[t].name, static_cast<std::uint32_t>(t));
+    }
+  }
+}
+
+void start(EngineContext& context, EngineParts parts, const Options& options, const Plan* held) {
+  Communicator& communicator = parts.communicator;
+  context.units = std::move(parts.units);
+  context.optimizer = std::move(parts.optimizer);
   context.communicator = &communicator;
   context.options = options;
   if (options.help) throw Error(ErrorCode::ended, "--strata-help asks for this alone\n" + options_help());
@@ -175,8 +183,10 @@ void start(EngineContext& context, std::vector<Unit> units, std::shared_ptr<cons
   if (options.plan_only) {
     throw Error(ErrorCode::ended, "--strata-plan asks for the plan alone\n" + context.plan.table());
   }
+  if (held != nullptr) check_peak(*held, context.plan, context.options);
   take_memory(context);
   cut_memory(context);
+  index_tensors(context);
   take_spill(context);
   group_runs(context);
 }

@@ -5,53 +5,21 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
-#include <strata/detail/cast.h>
+#include "engine/published_state.h"
 
 namespace strata::engine {
 namespace {
 
 constexpr std::size_t scratch_count = 16 * 1024;
 
-void publish(std::span<const float> values, std::byte* target, Dtype dtype) {
-  switch (dtype) {
-    case Dtype::bf16: detail::cast(values, std::span(reinterpret_cast<bf16*>(target), values.size())); return;
-    case Dtype::f16: detail::cast(values, std::span(reinterpret_cast<f16*>(target), values.size())); return;
-    default: std::memcpy(target, values.data(), values.size_bytes()); return;
-  }
-}
-
-void read_published(const std::byte* source, Dtype dtype, std::span<float> values) {
-  switch (dtype) {
-    case Dtype::bf16: detail::cast(std::span(reinterpret_cast<const bf16*>(source), values.size()), values); return;
-    case Dtype::f16: detail::cast(std::span(reinterpret_cast<const f16*>(source), values.size()), values); return;
-    default: std::memcpy(values.data(), source, values.size_bytes()); return;
-  }
-}
-
 // Where initial values come from, and room for some of them.
 struct StateInput {
   const Initializer& initializer;
   std::span<float> scratch;
 };
-
-// One NaN for all, so that a published NaN and its master agree.
-void make_nan_canonical(std::span<float> values) {
-  for (float& value : values) {
-    if (std::isnan(value)) value = std::bit_cast<float>(detail::f32_nan_bits);
-  }
-}
-
-// The frozen elements that this rank holds.
-sharding::FlatRange frozen_held(const EngineContext& context, std::size_t unit) {
-  const sharding::FlatLayout& layout = context.layouts[unit];
-  if (context.options.stage < 3) return {0, layout.frozen().full_count};
-  return layout.shard(Training::frozen, context.rank());
-}
 
 // Publishes the initial values of frozen elements in `range`, the first of which stands at `target`.
 void fill_frozen(EngineContext& context, std::size_t unit, sharding::FlatRange range, std::byte* target,
@@ -66,22 +34,6 @@ void fill_frozen(EngineContext& context, std::size_t unit, sharding::FlatRange r
           publish(values, target + (offset + done - range.begin) * element_bytes, context.options.dtype);
         }
       });
-}
-
-void initialize_frozen(EngineContext& context, ChunkStream& chunks, std::size_t unit, const StateInput& input) {
-  const sharding::FlatRange held = frozen_held(context, unit);
-  const UnitState& state = context.states[unit];
-  if (!state.published_on_nvme) return fill_frozen(context, unit, held, state.frozen, input);
-  const std::span<std::byte> room = chunks.spare_published_room();
-  offload::SealedStore& sealed = *context.memory.sealed;
-  std::size_t item = state.frozen_items;
-  for (std::size_t begin = held.begin; begin < held.end; begin += context.plan.chunk_count, ++item) {
-    const std::size_t end = std::min<std::size_t>(begin + context.plan.chunk_count, held.end);
-    std::memset(room.data(), 0, room.size());
-    fill_frozen(context, unit, {begin, end}, room.data(), input);
-    context.memory.item_stored[item] = sealed.store(item, room.first(sealed.padded_bytes(item)));
-    context.memory.item_stored[item].wait();  // the room is used again
-  }
 }
 
 void initialize_trainable(EngineContext& context, ChunkStream& chunks, std::size_t unit,
@@ -143,31 +95,19 @@ void visit_trainable(const EngineContext& context, ChunkStream& chunks, std::siz
 template <typename Visit>
 void visit_frozen(const EngineContext& context, ShardLoader& loader, std::size_t unit, sharding::FlatRange range,
                   const Visit& visit) {
-  if (context.layouts[unit].frozen().full_count == 0) return;
-  const UnitState& state = context.states[unit];
-  const std::byte* data = state.frozen;
-  if (state.published_on_nvme) {
-    loader.want(unit);
-    data = loader.take().frozen;
-  }
   const std::size_t held_begin = frozen_held(context, unit).begin;
   const std::size_t element_bytes = bytes_per_element(context.options.dtype);
   std::vector<float> scratch(scratch_count);
-  context.layouts[unit].ranges_of(
-      Training::frozen, range, [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
-        for (std::size_t done = 0; done < count; done += scratch.size()) {
-          const std::span<float> values(scratch.data(), std::min(scratch.size(), count - done));
-          read_published(data + (offset + done - held_begin) * element_bytes, context.options.dtype, values);
-          visit(Piece{&context.units[unit].tensors[tensor], "master", first + done, values});
-        }
-      });
-  if (state.published_on_nvme) loader.give_back();
-}
-
-std::vector<std::uint32_t> all_units(const EngineContext& context) {
-  std::vector<std::uint32_t> units(context.units.size());
-  std::iota(units.begin(), units.end(), 0u);
-  return units;
+  read_frozen(context, loader, unit, [&](const std::byte* data) {
+    context.layouts[unit].ranges_of(
+        Training::frozen, range, [&](std::size_t tensor, std::size_t first, std::size_t offset, std::size_t count) {
+          for (std::size_t done = 0; done < count; done += scratch.size()) {
+            const std::span<float> values(scratch.data(), std::min(scratch.size(), count - done));
+            read_published(data + (offset + done - held_begin) * element_bytes, context.options.dtype, values);
+            visit(Piece{&context.units[unit].tensors[tensor], "master", first + done, values});
+          }
+        });
+  });
 }
 
 // Finalizer of splitmix64 over the element's identity and bits.
@@ -195,19 +135,16 @@ std::uint64_t piece_hash(const Piece& piece) {
 void initialize_state(EngineContext& context, ChunkStream& chunks, const Initializer& initializer) {
   std::vector<float> scratch(scratch_count);
   for (std::size_t unit = 0; unit < context.units.size(); ++unit) {
-    initialize_frozen(context, chunks, unit, {initializer, scratch});
+    write_frozen(context, chunks, unit, [&](sharding::FlatRange range, std::byte* target) {
+      fill_frozen(context, unit, range, target, {initializer, scratch});
+    });
   }
   chunks.begin(Access::write, all_units(context));
   for (std::size_t unit = 0; unit < context.units.size(); ++unit) {
     initialize_trainable(context, chunks, unit, initializer);
-    const std::size_t shard_count = context.layouts[unit].trainable().shard_count;
-    if (context.options.stage == 0 || context.options.stage == 3 || shard_count == 0) continue;
     EngineContext* shared = &context;
-    context.states[unit].ready = context.comm_lane->enqueue([shared, unit, shard_count] {
-      const UnitState& state = shared->states[unit];
-      shared->communicator->all_gather(state.published_shard, state.published, shard_count, shared->options.dtype,
-                                       shared->tag("initialize", unit));
-    });
+    context.states[unit].ready =
+        context.comm_lane->enqueue([shared, unit] { complete_published(*shared, unit, "initialize"); });
     context.states[unit].ready.wait();
   }
   chunks.wait_stored();

@@ -116,6 +116,11 @@ void ExchangeArena::abandon() {
   pending_mapping_.reset();
 }
 
+void ExchangeArena::release(const ExchangePlace& place) {
+  const std::size_t own = own_bytes(place.end_bytes, place.sharing);
+  segment_->give_back(place.segment_offset + static_cast<std::size_t>(rank_) * own, own);
+}
+
 std::optional<ExchangePlace> ExchangeArena::find(const void* address) const {
   const auto* at = static_cast<const std::byte*>(address);
   for (const Block& block : blocks_) {

@@ -75,6 +75,9 @@ class ExchangeArena {
   ExchangeBlock publish();
   void abandon();
 
+  // Gives this rank's pages of a block back. REQUIRES that no rank uses the block any more.
+  void release(const ExchangePlace& place);
+
   // Nothing for an address outside living blocks, or in a peer's part.
   std::optional<ExchangePlace> find(const void* address) const;
 

@@ -65,6 +65,17 @@ ExchangeBlock HostCommunicator::allocate(std::size_t bytes, Sharing sharing) {
   return arena_.publish();
 }
 
+void HostCommunicator::release(ExchangeBlock block) {
+  if (block.bytes().empty()) return;
+  const ExchangePlace place = place_of(block.bytes().data(), block.bytes().size(), "block to release");
+  CallHeader header = header_for(Operation::release, block.bytes().size(), Dtype::u8, {.act = "release"});
+  header.sharing = place.sharing;
+  header.place = place.segment_offset + place.offset_bytes;
+  channel_.open_call(header);  // all ranks are done with it
+  arena_.release(place);
+  count_call(0);
+}
+
 void HostCommunicator::all_gather(const void* source, void* target, std::size_t shard_count, Dtype dtype,
                                   const CallTag& tag) {
   check_gather(shard_count, dtype, size());

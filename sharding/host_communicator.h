@@ -31,6 +31,7 @@ class HostCommunicator : public Communicator {
   std::string_view kind() const override { return "shm"; }
 
   ExchangeBlock allocate(std::size_t bytes, Sharing sharing) override;
+  void release(ExchangeBlock block) override;
   void all_gather(const void* source, void* target, std::size_t shard_count, Dtype dtype, const CallTag& tag) override;
   ReduceOutcome reduce_scatter(const void* source, std::size_t shard_count, Dtype dtype, const ReduceTarget& target,
                                const CallTag& tag) override;

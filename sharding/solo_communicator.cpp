@@ -46,6 +46,8 @@ class SoloCommunicator : public Communicator {
     return ExchangeBlock({static_cast<std::byte*>(address), bytes}, std::move(owner));
   }
 
+  void release(ExchangeBlock) override { begin_call(); }  // unmaps it
+
   void all_gather(const void* source, void* target, std::size_t shard_count, Dtype dtype, const CallTag&) override {
     check_gather(shard_count, dtype, 1);
     begin_call();

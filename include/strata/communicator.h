@@ -86,6 +86,10 @@ class Communicator {
   // Collective, the same arguments on all ranks. Throws out_of_budget with the size when the system has not enough.
   virtual ExchangeBlock allocate(std::size_t bytes, Sharing sharing) = 0;
 
+  // Collective: gives back a block of allocate's, the same one on all ranks, and its pages at once. REQUIRES that this
+  // rank no longer uses it. An empty block is let go without a word to the peers.
+  virtual void release(ExchangeBlock block) = 0;
+
   // Block r of target (shard_count elements) becomes rank r's source. `target` lies in a block from allocate (common:
   // each rank writes its part, once for all); `source` is any memory, or in place: block rank() of target.
   virtual void all_gather(const void* source, void* target, std::size_t shard_count, Dtype dtype,

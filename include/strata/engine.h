@@ -171,6 +171,13 @@ class Engine {
   // world size, stage or chunk holds them.
   std::uint64_t state_hash();
 
+  // Collective, between steps: other homes, budgets, directories, I/O, prefetch, chunks, threads, deadlines. Moves the
+  // state chunk by chunk into memory taken anew and gives the old back; no bit of it changes. Throws, and nothing has
+  // changed then, invalid_argument for an option that cannot change (stage, device, dtypes, reduce policy, transport)
+  // or while leases or stashes live, and out_of_budget where the plan, or old and new memory together, exceed a budget.
+  // Slow as a start; the next step gathers without a recorded order.
+  void retune(const Options& options);
+
   // This rank's part of master and moments, tensors in unit order, ascending ranges. Waits for the update.
   void visit_state(const StateVisitor& visitor);
 

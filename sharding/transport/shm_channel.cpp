@@ -238,11 +238,12 @@ void ShmChannel::set_deadlines(const Deadlines& deadlines) {
 }
 
 std::string describe(const CallHeader& header) {
-  static constexpr const char* names[] = {"?", "allocate", "all_gather", "reduce_scatter", "all_reduce", "barrier"};
+  static constexpr const char* names[] = {"?",          "allocate", "all_gather", "reduce_scatter",
+                                          "all_reduce", "barrier",  "release"};
   const auto operation = static_cast<std::size_t>(header.operation);
   const std::string_view act(header.act.data(), strnlen(header.act.data(), header.act.size()));
   std::string text = fmt::format("{} (call {}", operation < std::size(names) ? names[operation] : "?", header.sequence);
-  if (header.operation == Operation::allocate) {
+  if (header.operation == Operation::allocate || header.operation == Operation::release) {
     text += fmt::format(": {} bytes, {}", header.count, to_string(header.sharing));
   } else if (header.operation != Operation::barrier) {
     text += fmt::format(": {} x {}", header.count, to_string(header.dtype));

@@ -15,7 +15,7 @@
 
 namespace strata::sharding {
 
-enum class Operation : std::uint8_t { none, allocate, all_gather, reduce_scatter, all_reduce, barrier };
+enum class Operation : std::uint8_t { none, allocate, all_gather, reduce_scatter, all_reduce, barrier, release };
 
 // One call of one rank, as its peers see it.
 struct CallHeader {

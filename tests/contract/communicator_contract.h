@@ -312,6 +312,19 @@ TEST_P(CommunicatorContract, TooMuchMemoryIsOutOfBudgetOnAllRanksAndTheJobGoesOn
       findings.require_error([&] { c.allocate(std::size_t{1} << 50, sharing); }, {"out_of_budget", "1125899906842624"});
       findings.require_error([&] { c.allocate(std::size_t{1} << 44, sharing); }, {"out_of_budget", "rank 0"});
     }
+    for (int round = 0; round < 3; ++round) {  // what was released can be had again, zeroed
+      for (const Sharing sharing : {Sharing::per_rank, Sharing::common}) {
+        ExchangeBlock released = c.allocate(10000, sharing);
+        c.barrier({});
+        findings.require(std::all_of(released.bytes().begin(), released.bytes().end(),
+                                     [](std::byte byte) { return byte == std::byte{0}; }),
+                         "a block begins as zeros");
+        c.barrier({});
+        if (sharing == Sharing::per_rank || c.rank() == 0) std::memset(released.bytes().data(), 7, 10000);
+        c.release(std::move(released));
+      }
+    }
+    c.release({});
     const ExchangeBlock block = c.allocate(64, Sharing::common);
     const auto own = static_cast<std::uint8_t>(c.rank() + 1);
     c.all_gather(&own, block.bytes().data(), 1, Dtype::u8, {});

@@ -18,6 +18,7 @@ class DelayingCommunicator : public Communicator {
   int size() const override { return inner_.size(); }
   std::string_view kind() const override { return inner_.kind(); }
   ExchangeBlock allocate(std::size_t bytes, Sharing sharing) override { return inner_.allocate(bytes, sharing); }
+  void release(ExchangeBlock block) override { inner_.release(std::move(block)); }
 
   void all_gather(const void* source, void* target, std::size_t shard_count, Dtype dtype, const CallTag& tag) override {
     const Dawdle dawdle(*this);

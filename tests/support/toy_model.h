@@ -43,6 +43,8 @@ struct ToyRun {
   std::function<double(int rank, int step, int micro)> weight;
   // Called on each rank before each step ends.
   std::function<void(Engine& engine, int rank, int step)> before_step;
+  // Called on each rank after each step.
+  std::function<void(Engine& engine, int rank, int step)> after_step;
 };
 
 struct ToyResult {

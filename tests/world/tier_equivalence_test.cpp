@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <functional>
 #include <random>
 #include <tuple>
 
@@ -134,6 +135,31 @@ TEST_P(TierEquivalence, budgets_backends_chunks_and_blocks) {
   EXPECT_GE(used_disk, 1);
 }
 
+// The state moves after every step: to other homes, chunks, budgets, backends.
+TEST_P(TierEquivalence, retuned_in_the_middle) {
+  const ToyResult reference = run_toy(plain_run());
+  for (int stage = 1; stage <= 3; ++stage) {
+    ToyRun run = run_with_disk();
+    run.options.stage = stage;
+    const Options start = run.options;
+    run.after_step = [&](Engine& engine, int, int step) {
+      std::mt19937 random(static_cast<unsigned>(31 * stage + step));
+      const auto pick = [&](const auto& values) { return values[random() % std::size(values)]; };
+      Options options = start;
+      if (stage == 3) options.params = pick(homes);
+      options.optimizer = pick(homes);
+      options.gradients = pick(homes);
+      options.chunk = pick(std::array{2048u, 4096u, 65536u});
+      options.prefetch = pick(std::array{0u, 1u, 5u});
+      options.threads = pick(std::array{1u, 2u});
+      options.io = pick(std::array{IoBackend::automatic, IoBackend::threads});
+      options.split_master = pick(std::array{true, false});
+      engine.retune(options);
+    };
+    expect_same(reference, run_toy(run), fmt::format("stage {}", stage));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(matrix, TierEquivalence,
                          testing::Combine(testing::ValuesIn(dtypes), testing::ValuesIn(accumulations),
                                           testing::Values(1, 2, 3)),
@@ -175,6 +201,35 @@ TEST(TierEquivalence, every_optimizer) {
       expect_same(reference, run_toy(run), std::string(optimizer->name()));
     }
   }
+}
+
+TEST(Retune, refuses_what_it_cannot_do_and_changes_nothing) {
+  const FreshFolder folder;
+  ToyRun run;
+  run.ranks = 2;
+  run.options.chunk = 2048;
+  const ToyResult reference = run_toy(run);
+  run.after_step = [&](Engine& engine, int, int) {
+    const auto refused = [&](const std::function<void(Options&)>& change) -> std::string {
+      Options options = run.options;
+      change(options);
+      try {
+        engine.retune(options);
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return "no error";
+    };
+    EXPECT_THAT(refused([](Options& o) { o.stage = 2; }), testing::HasSubstr("--strata-stage from 3 to 2"));
+    EXPECT_THAT(refused([](Options& o) { o.dtype = Dtype::f32; }), testing::HasSubstr("--strata-dtype"));
+    EXPECT_THAT(refused([](Options& o) { o.optimizer = Home::nvme; }), testing::HasSubstr("--strata-nvme-dir"));
+    const std::uint64_t held_bytes = engine.plan().total_bytes(TierKind::device);
+    EXPECT_THAT(refused([&](Options& o) { o.device_memory_bytes = held_bytes + 4096; }),
+                testing::AllOf(testing::HasSubstr("out_of_budget"), testing::HasSubstr("old and the new")));
+    const ParamLease held = engine.gather(engine.forward_order()[0]);
+    EXPECT_THAT(refused([](Options&) {}), testing::HasSubstr("held"));
+  };
+  EXPECT_EQ(reference.state, run_toy(run).state);
 }
 
 // Skipped steps, evaluation and a hash in between leave what was loaded ahead as right as before.
