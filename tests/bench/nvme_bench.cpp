@@ -16,6 +16,7 @@
 #include <strata/strata.h>
 
 #include "bench/bench_rows.h"
+#include "bench/plain_disk_adam.h"
 #include "offload/nvme_tier.h"
 #include "offload/private_memory.h"
 
@@ -146,6 +147,24 @@ void measure(Report& report, const Variant& variant, const std::string& dir) {
                          paired.value_s / static_cast<double>(unit_count * unit_elements) * 1e9));
 }
 
+// The common way, over fewer elements.
+void measure_plain(Report& report, const std::string& dir) {
+  const std::string name = "nvme/plain_adamw";
+  if (!report.wants(name)) return;
+  constexpr std::size_t elements = std::size_t{128} << 20;
+  constexpr std::size_t bytes_per_element = 32;
+  RawDisk disk(dir);
+  PlainDiskAdam model(dir, elements);
+  const std::uint64_t ruler_bytes = 2000 * mib;
+  const double scale = static_cast<double>(elements * bytes_per_element) / static_cast<double>(ruler_bytes);
+  const Paired paired = measure_timed_pairs([&] { return timed_s([&] { model.step(); }); },
+                                            [&] { return disk.both_s(ruler_bytes) * scale; }, 3);
+  const double gb = static_cast<double>(elements * bytes_per_element) / 1e9;
+  report.add({name, gb / paired.value_s, "GB/s", gb / paired.limit_s, paired.ratio},
+             fmt::format("{} bytes an element, {:.2f} s per 1e9", bytes_per_element,
+                         paired.value_s / static_cast<double>(elements) * 1e9));
+}
+
 int run(int argc, char** argv) {
   Report report(argc, argv);
   std::string dir = "build/bench/disk";
@@ -158,6 +177,7 @@ int run(int argc, char** argv) {
   std::filesystem::permissions(dir, std::filesystem::perms::owner_all);
   measure(report, {.name = "adamw"}, dir);
   measure(report, {.name = "adamw/whole_master", .split_master = false, .bytes_per_element = 24}, dir);
+  measure_plain(report, dir);
   report.finish();
   return 0;
 }
