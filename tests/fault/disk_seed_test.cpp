@@ -156,7 +156,7 @@ TEST(DiskSeeds, RightBitsOrTheRightError) {
   Outcome sum;
   std::uint64_t run_count = 0;
   for (std::uint64_t seed = first; seed < end; ++seed) {
-    if (!only && !in_matrix_share(fmt::format("disk seed {}", seed))) continue;
+    if (!only && !in_matrix_share(fmt::format("{} is the seed of a disk", seed))) continue;
     ++run_count;
     const Outcome outcome = run_seed(seed, folder, total);
     ASSERT_EQ(outcome.wrong, "") << "again: STRATA_DISK_SEED=" << seed << " disk_fault_test --gtest_filter=DiskSeeds.*";
