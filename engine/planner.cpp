@@ -88,9 +88,9 @@ PlannedMemory Planner::needs_of(Placement placement, const Fixed& fixed) const {
   return planned;
 }
 
-std::optional<PlannedMemory> Planner::fit_with(const Room& room, const Fixed& fixed) const {
-  // What stands wherever the rest is placed. With all on nvme that may be, slots and staging are at their largest.
-  const PlannedMemory bottom = needs_of(lowest_placement(state_, options_), fixed);
+// `floor` says how low each part may end up: slots and staging are reserved for that.
+std::optional<PlannedMemory> Planner::fit_above(const Placement& floor, const Room& room, const Fixed& fixed) const {
+  const PlannedMemory bottom = needs_of(floor, fixed);
   const MemoryNeeds& needs = bottom.needs;
   const std::uint64_t fixed_device = sum_bytes(bottom.rows, TierKind::device) - needs.published.total_bytes -
                                      needs.accumulators.total_bytes - needs.records.total_bytes;
@@ -110,7 +110,25 @@ std::optional<PlannedMemory> Planner::fit_with(const Room& room, const Fixed& fi
   left.nvme = fixed.slot_count == 0 ? 0 : left.nvme - fixed_nvme;
   auto placement = place(state_, options_, left);
   if (!placement) return std::nullopt;
-  return needs_of(std::move(*placement), fixed);
+  PlannedMemory planned = needs_of(std::move(*placement), fixed);
+  const std::uint64_t device_bytes = sum_bytes(planned.rows, TierKind::device);
+  const std::uint64_t host_bytes = sum_bytes(planned.rows, TierKind::host);
+  if (device_bytes > room.device || host_bytes > room.host || device_bytes + host_bytes > room.memory) {
+    return std::nullopt;
+  }
+  return planned;
+}
+
+// First with slots and staging for the lowest that anything may lie in, then with what of it is needed: that leaves
+// more room for the records.
+std::optional<PlannedMemory> Planner::fit_with(const Room& room, const Fixed& fixed) const {
+  Placement floor = lowest_placement(state_, options_);
+  auto first = fit_above(floor, room, fixed);
+  if (!first || fixed.slot_count == 0) return first;
+  floor.published = first->placement.published;
+  floor.accumulators = first->placement.accumulators;
+  auto second = fit_above(floor, room, fixed);
+  return second ? std::move(second) : std::move(first);
 }
 
 }  // namespace strata::engine

@@ -52,6 +52,7 @@ class Planner {
     std::uint32_t slot_count = 0;  // 0: nothing of the state may lie on nvme
   };
   PlannedMemory needs_of(Placement placement, const Fixed& fixed) const;
+  std::optional<PlannedMemory> fit_above(const Placement& floor, const Room& room, const Fixed& fixed) const;
   std::optional<PlannedMemory> fit_with(const Room& room, const Fixed& fixed) const;
   std::optional<PlannedMemory> fit_least(const Room& room) const;
 

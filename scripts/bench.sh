@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs benchmarks of the release build on a machine that should be doing nothing else, and prints their tables.
-#   scripts/bench.sh [--json FILE] [GROUP...]      groups: update shm llm disk; without one, all
+#   scripts/bench.sh [--json FILE] [GROUP...]      groups: update shm llm disk nvme; without one, all
 # FILE becomes one array of rows {"name", "value", "unit", "limit", "ratio"}: ratio 1 is the limit taken in the same run.
 set -euo pipefail
 json=
@@ -8,11 +8,11 @@ groups=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --json) json=$(realpath -m -- "${2:?"--json needs a file"}"); shift 2 ;;
-    update | shm | llm | disk) groups+=("$1"); shift ;;
-    *) echo "usage: scripts/bench.sh [--json FILE] [update] [shm] [llm] [disk], not '$1'" >&2; exit 2 ;;
+    update | shm | llm | disk | nvme) groups+=("$1"); shift ;;
+    *) echo "usage: scripts/bench.sh [--json FILE] [update] [shm] [llm] [disk] [nvme], not '$1'" >&2; exit 2 ;;
   esac
 done
-[ ${#groups[@]} -gt 0 ] || groups=(update shm llm disk)
+[ ${#groups[@]} -gt 0 ] || groups=(update shm llm disk nvme)
 cd "$(dirname "$0")/.."
 
 bash scripts/install_dependencies.sh build test bench
