@@ -2,7 +2,7 @@ add_library(toy_model STATIC support/toy_model.cpp)
 target_include_directories(toy_model PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(toy_model PUBLIC strata strata_flags fmt::fmt)
 
-strata_test(engine_parts_test unit/engine/lane_test.cpp unit/engine/plan_test.cpp unit/engine/residency_test.cpp)
+strata_test(engine_parts_test unit/engine/lane_test.cpp unit/engine/placement_test.cpp unit/engine/plan_test.cpp unit/engine/residency_test.cpp)
 foreach(name unit/engine/engine_test world/equivalence_test world/tier_equivalence_test
              world/engine_failure_test world/disk_failure_test world/allocation_test
              world/plain_run_test)
