@@ -108,6 +108,7 @@ void show_speed(const Options& options, int rank_count) {
   line("update", rate(speed.memory_bytes_per_s));
   line("gather", rate(speed.gather_bytes_per_s));
   line("reduce", rate(speed.reduce_bytes_per_s));
+  line("split masters", rate(speed.split_bytes_per_s));
   line("checksum", rate(speed.seal_bytes_per_s));
   line("call between ranks", fmt::format("{:.1f} us", speed.call_overhead_s * 1e6));
   if (options.nvme_dirs.empty()) {
@@ -117,6 +118,7 @@ void show_speed(const Options& options, int rank_count) {
   line("disk read", rate(speed.disk_read_bytes_per_s));
   line("disk write", rate(speed.disk_write_bytes_per_s));
   line("disk both at once", rate(speed.disk_both_bytes_per_s));
+  if (rank_count == 1) line("disk's processor time", fmt::format("{:.3f} s/GB", speed.disk_processor_s_per_byte * 1e9));
 }
 
 int examine(const Options& options, int rank_count) {

@@ -1,10 +1,15 @@
+#include <time.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include <strata/error.h>
 #include "engine/forecast/probes.h"
+#include "engine/forecast/repeated_rate.h"
+#include "offload/checksum.h"
 #include "offload/nvme_tier.h"
 #include "offload/private_memory.h"
 
@@ -17,10 +22,18 @@ constexpr std::uint64_t request_bytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t file_bytes_least = 2 * request_bytes;
 constexpr std::size_t buffer_count = 4;
 constexpr double fill_most_s = 0.15;
-constexpr double moment_s = 0.1;
+constexpr double moment_s = 0.03;
+constexpr std::size_t round_count = 3;  // a disk that others use too has bad moments
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Of all threads of this process: the disk's among them, while this one waits.
+double processor_s() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 // A few requests under way all the time, each with a buffer of its own, over a small file from end to end.
 class DiskProbe {
@@ -44,6 +57,21 @@ class DiskProbe {
     request_count_ = done;
   }
 
+  // Of what has just come from the disk, as it is checked, and again, as it is sealed before it goes back.
+  double seal_rate() {
+    constexpr std::uint64_t load_count = 8;
+    double sealing_s = 0;
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = 0; i < load_count; ++i) {
+      load(0, i).wait();
+      const Clock::time_point start = Clock::now();
+      sum = offload::checksum(memory_of(0), sum);
+      sum = offload::checksum(memory_of(0), sum);
+      sealing_s += seconds_since(start);
+    }
+    return sealing_s > 0 ? static_cast<double>(2 * load_count * request_bytes) / sealing_s : 0;
+  }
+
   enum class Mix : std::uint8_t { loads, stores, both };
 
   double rate(Mix mix) {
@@ -58,8 +86,11 @@ class DiskProbe {
       events_[buffer] = is_load ? load(buffer, place) : store(buffer, place);
     }
     wait_all();
+    moved_bytes_ += static_cast<double>(count * request_bytes);
     return static_cast<double>(count * request_bytes) / seconds_since(start);
   }
+
+  double moved_bytes() const { return moved_bytes_; }  // by rate(), so far
 
  private:
   static offload::DiskOptions disk_options(const Options& options, std::uint64_t capacity_bytes,
@@ -92,6 +123,7 @@ class DiskProbe {
   offload::NvmeTier tier_;
   Extent extent_;
   std::uint64_t request_count_ = 0;
+  double moved_bytes_ = 0;
   std::array<Event, buffer_count> events_;
 };
 
@@ -113,16 +145,25 @@ std::unique_ptr<DiskProbe> make_probe(const Options& options, int ranks) {
 }  // namespace
 
 void probe_disk(Communicator& communicator, const Options& options, MachineSpeed& speed) {
+  using Mix = DiskProbe::Mix;
   const std::unique_ptr<DiskProbe> probe = make_probe(options, communicator.size());
   communicator.barrier(probe_tag);
   if (probe) probe->fill();
+  std::array<std::vector<double>, 3> rates;
+  const double processor_before_s = processor_s();
+  for (std::size_t round = 0; round < round_count; ++round) {
+    for (const Mix mix : {Mix::loads, Mix::stores, Mix::both}) {
+      communicator.barrier(probe_tag);
+      if (probe) rates[static_cast<std::size_t>(mix)].push_back(probe->rate(mix));
+    }
+  }
   communicator.barrier(probe_tag);
-  if (probe) speed.disk_read_bytes_per_s = probe->rate(DiskProbe::Mix::loads);
-  communicator.barrier(probe_tag);
-  if (probe) speed.disk_write_bytes_per_s = probe->rate(DiskProbe::Mix::stores);
-  communicator.barrier(probe_tag);
-  if (probe) speed.disk_both_bytes_per_s = probe->rate(DiskProbe::Mix::both);
-  communicator.barrier(probe_tag);
+  if (!probe) return;
+  speed.disk_processor_s_per_byte = (processor_s() - processor_before_s) / probe->moved_bytes();
+  speed.disk_read_bytes_per_s = median(rates[static_cast<std::size_t>(Mix::loads)]);
+  speed.disk_write_bytes_per_s = median(rates[static_cast<std::size_t>(Mix::stores)]);
+  speed.disk_both_bytes_per_s = median(rates[static_cast<std::size_t>(Mix::both)]);
+  speed.seal_bytes_per_s = probe->seal_rate();
 }
 
 }  // namespace strata::engine

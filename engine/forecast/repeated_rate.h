@@ -3,9 +3,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace strata::engine {
+
+// REQUIRES values.
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 // Bytes over the median time of one go; `act` moves `bytes`. Repeats it for `moment_s`, at least three times.
 template <typename Act>
@@ -21,9 +30,8 @@ double repeated_rate(double bytes, double moment_s, const Act& act) {
     times_s.push_back(std::chrono::duration<double>(now - before).count());
     before = now;
   }
-  const auto middle = times_s.begin() + static_cast<std::ptrdiff_t>(times_s.size() / 2);
-  std::nth_element(times_s.begin(), middle, times_s.end());
-  return *middle > 0 ? bytes / *middle : 0;
+  const double middle_s = median(std::move(times_s));
+  return middle_s > 0 ? bytes / middle_s : 0;
 }
 
 }  // namespace strata::engine

@@ -29,9 +29,13 @@ class Costs {
   }
   double gather(double bytes) const { return exchange(bytes, speed_.gather_bytes_per_s); }
   double reduce(double bytes) const { return exchange(bytes, speed_.reduce_bytes_per_s); }
-  double seal(double bytes) const { return seconds(bytes, speed_.seal_bytes_per_s); }
+  // What the processor does for bytes of the disk: to move them, and to check them.
+  double handle(double bytes) const {
+    return seconds(bytes, speed_.seal_bytes_per_s) + bytes * speed_.disk_processor_s_per_byte;
+  }
   double update(const ChunkTraffic& chunk) const {
-    return seconds(chunk.memory_bytes, speed_.memory_bytes_per_s) + seal(chunk.load_bytes + chunk.store_bytes);
+    return seconds(chunk.memory_bytes, speed_.memory_bytes_per_s) +
+           seconds(chunk.split_bytes, speed_.split_bytes_per_s) + handle(chunk.load_bytes + chunk.store_bytes);
   }
   double agreement() const { return speed_.call_overhead_s; }
 
@@ -94,6 +98,7 @@ class Steps {
       if (bytes > 0) last_exchange_ = add(communication, costs_.reduce(bytes), last_call_);
     }
     agreed_ = add(caller, costs_.agreement(), last_exchange_);
+    pass_ended_ = last_update_;
     for (std::size_t unit = 0; unit < unit_count; ++unit) add_update(unit);
   }
 
@@ -111,7 +116,7 @@ class Steps {
     if (work.gather_load_bytes > 0) {
       loaded = add(gather_loads, costs_.disk(work.gather_load_bytes, 0), last_call_, stored_[unit]);
     }
-    const double cost_s = costs_.gather(work.gather_bytes) + costs_.seal(work.gather_load_bytes);
+    const double cost_s = costs_.gather(work.gather_bytes) + costs_.handle(work.gather_load_bytes);
     last_exchange_ = add(communication, cost_s, last_call_, loaded, updated_[unit]);
     gather_of_use_[use] = last_exchange_;
   }
@@ -122,11 +127,11 @@ class Steps {
     const std::size_t pass = order_.size() / traffic_.micro_batch_count;
     const bool backward = use % pass >= pass / 2;
     last_call_ = add(caller, backward ? work.backward_s : work.forward_s, gather_of_use_[use], ready_[unit]);
-    if (use + pass / 2 + 1 == order_.size()) last_forward_ = last_call_;
     if (!backward || work.commit_bytes <= 0) return;
-    last_exchange_ = add(communication, costs_.reduce(work.commit_bytes), last_call_, updated_[unit]);
-    if (work.commit_store_bytes <= 0) return;
     const double loaded_bytes = committed_[unit] == no_act ? 0 : work.commit_load_bytes;
+    const double cost_s = costs_.reduce(work.commit_bytes) + costs_.handle(loaded_bytes + work.commit_store_bytes);
+    last_exchange_ = add(communication, cost_s, last_call_, updated_[unit]);
+    if (work.commit_store_bytes <= 0) return;
     committed_[unit] = add(accumulators, costs_.disk(loaded_bytes, work.commit_store_bytes), last_exchange_);
   }
 
@@ -138,7 +143,7 @@ class Steps {
         std::size_t loaded = no_act;
         const bool through_slot = chunk.load_bytes > 0 || chunk.store_bytes > 0;
         if (through_slot) loaded = add_load(unit, chunk, stored_before);
-        updated_[unit] = add(update, costs_.update(chunk), agreed_, loaded);
+        updated_[unit] = last_update_ = add(update, costs_.update(chunk), agreed_, loaded);
         if (!through_slot) continue;
         stored_[unit] = add(stores, costs_.disk(0, chunk.store_bytes), updated_[unit]);
         slot_stores_.push_back(stored_[unit]);
@@ -155,9 +160,9 @@ class Steps {
     const std::size_t slots = std::max<std::size_t>(traffic_.slot_count, 1);
     const std::size_t number = slot_stores_.size();
     const std::size_t freed = number >= slots ? slot_stores_[number - slots] : no_act;
-    // The first slots are filled again while the backward pass runs.
+    // The first slots are filled again when the update before has ended.
     const bool ahead = number - first_of_step() < slots && committed_[unit] == no_act;
-    return add(loads, costs_.disk(chunk.load_bytes, 0), ahead ? last_forward_ : agreed_, freed, committed_[unit],
+    return add(loads, costs_.disk(chunk.load_bytes, 0), ahead ? pass_ended_ : agreed_, freed, committed_[unit],
                stored_before);
   }
 
@@ -176,7 +181,8 @@ class Steps {
   std::vector<std::size_t> updated_, ready_, stored_;  // by unit: the last act that did it
   std::vector<std::size_t> committed_;                 // by unit: the last store of its accumulators
   std::vector<std::size_t> slot_stores_;               // of each chunk that went through a slot
-  std::size_t agreed_ = no_act, last_call_ = no_act, last_exchange_ = no_act, last_forward_ = no_act;
+  std::size_t agreed_ = no_act, last_call_ = no_act, last_exchange_ = no_act;
+  std::size_t last_update_ = no_act, pass_ended_ = no_act;  // of this step's update; the one before
   std::size_t step_begun_at_ = no_act, step_first_ = 0;
 
   std::vector<std::size_t> order_;     // units as the caller uses them

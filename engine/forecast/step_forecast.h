@@ -14,6 +14,7 @@ struct ChunkTraffic {
   double memory_bytes = 0;  // read and written by the optimizer's pass
   double load_bytes = 0;    // from nvme
   double store_bytes = 0;   // to nvme
+  double split_bytes = 0;   // masters that are joined and cut again
 };
 
 // What one unit moves on this rank. UNITS: bytes of memory count as in MachineSpeed.

@@ -17,6 +17,7 @@ ChunkTraffic chunk_traffic(const PartSizes& sizes, const StateShape& state, cons
   // Read and written: the record, and of a split master its other half; read: the gradient; written: what is published.
   traffic.memory_bytes =
       as_double(2 * record_bytes + (split ? 2 : 1) * published_bytes + element_count * sizeof(float));
+  if (split) traffic.split_bytes = as_double(element_count * sizeof(float));
   if (on_disk) {
     const std::size_t moved_bytes = nvme_record_bytes(element_count, state.moment_count, split);
     traffic.load_bytes = traffic.store_bytes = as_double(moved_bytes);
@@ -27,7 +28,8 @@ ChunkTraffic chunk_traffic(const PartSizes& sizes, const StateShape& state, cons
 }
 
 bool alike(const ChunkTraffic& a, const ChunkTraffic& b) {
-  return a.memory_bytes == b.memory_bytes && a.load_bytes == b.load_bytes && a.store_bytes == b.store_bytes;
+  return a.memory_bytes == b.memory_bytes && a.split_bytes == b.split_bytes && a.load_bytes == b.load_bytes &&
+         a.store_bytes == b.store_bytes;
 }
 
 void add_chunks(UnitTraffic& traffic, const StateShape& state, const Placement& placement, std::size_t unit,

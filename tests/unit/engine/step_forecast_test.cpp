@@ -62,7 +62,8 @@ StepTraffic plain_traffic(double forward_s, double record_bytes) {
     unit.backward_s = 2 * forward_s;
     unit.gather_bytes = 2e5;
     unit.commit_bytes = 4e5;
-    unit.chunks = {{2, record_bytes, record_bytes / 2, record_bytes / 2}};
+    unit.chunks = {
+        {.count = 2, .memory_bytes = record_bytes, .load_bytes = record_bytes / 2, .store_bytes = record_bytes / 2}};
     traffic.units.push_back(unit);
   }
   return traffic;
@@ -143,12 +144,24 @@ TEST(StepForecast, AccumulatorsOnTheDiskCostTheirBytes) {
   StepTraffic traffic = plain_traffic(0, 0);
   for (UnitTraffic& unit : traffic.units) {
     unit.commit_store_bytes = unit.commit_load_bytes = 1e7;
-    unit.chunks = {{1, 1e7, 1e7, 0}};
+    unit.chunks = {{.count = 1, .memory_bytes = 1e7, .load_bytes = 1e7}};
   }
   const double one_s = predict(traffic);
   EXPECT_NEAR(one_s, 10 * 2e7 / (2 * gb), 0.02);
   traffic.micro_batch_count = 2;
   EXPECT_NEAR(predict(traffic) - one_s, 10 * 2e7 / (2 * gb), 0.02);
+}
+
+TEST(StepForecast, TheProcessorPaysForTheDisksBytes) {
+  MachineSpeed speed = plain_speed();
+  const StepTraffic traffic = plain_traffic(0.02, 1e7);
+  const double before_s = predict_step_s(traffic, speed);
+  speed.disk_processor_s_per_byte = 1e-9;
+  EXPECT_NEAR(predict_step_s(traffic, speed) - before_s, 10 * 2 * 1e7 * 1e-9, 0.02);
+  StepTraffic split = traffic;
+  for (UnitTraffic& unit : split.units) unit.chunks[0].split_bytes = 1e7;
+  speed.split_bytes_per_s = gb;
+  EXPECT_NEAR(predict_step_s(split, speed) - predict_step_s(traffic, speed), 10 * 2 * 1e7 / gb, 0.02);
 }
 
 TEST(StepForecast, LoadsAndStoresAtOnceAsFastAsTheProbeSaw) {
