@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +27,8 @@ struct TierCase {
   std::function<std::unique_ptr<Tier>(std::uint64_t capacity_bytes)> make;
   std::function<std::string()> why_not = [] { return std::string(); };  // what this machine lacks for it
 };
+
+inline void PrintTo(const TierCase& tier, std::ostream* out) { *out << tier.name; }
 
 class TierContract : public testing::TestWithParam<TierCase> {
  protected:
