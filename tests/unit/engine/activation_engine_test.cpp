@@ -131,6 +131,29 @@ TEST_P(StashHomes, a_step_with_stashes_is_refused_and_names_them) {
   for (const std::string& error : errors) EXPECT_EQ(error, "");
 }
 
+TEST(RetunedStash, moves_to_another_home_between_steps) {
+  const FreshFolder folder;
+  const auto errors = on_each_rank(1, [&](int, Communicator& world) {
+    Engine engine(toy_units(), adamw(), world, options_of(Home::device, folder));
+    engine.initialize(toy_initial);
+    std::vector<float> buffer(item_count);
+    for (const Home home : {Home::nvme, Home::host, Home::nvme, Home::device}) {
+      engine.micro_batch();
+      engine.stash(1, std::as_bytes(std::span(buffer)));
+      EXPECT_THROW(engine.retune(options_of(home, folder)), Error);
+      engine.drop_stashes();
+      engine.step({});
+      engine.retune(options_of(home, folder));
+      EXPECT_TRUE(pass_with_stashes(engine, buffer));
+      const StepReport report = engine.step({});
+      EXPECT_EQ(report.device_bytes, engine.plan().total_bytes(TierKind::device));
+      EXPECT_EQ(report.host_bytes, engine.plan().total_bytes(TierKind::host));
+      EXPECT_EQ(report.nvme_bytes, engine.plan().total_bytes(TierKind::nvme));
+    }
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
 // The homes by budget alone: the device, then host memory, then the disk; before any of the state.
 TEST(ActivationPlan, goes_down_as_the_budgets_shrink) {
   Options options;
