@@ -17,6 +17,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -157,6 +158,33 @@ TEST(DiskSystem, WithoutUnnamedFilesTheNameIsTakenAwayAtOnce) {
   std::string content;
   std::ifstream(victim) >> content;
   EXPECT_EQ(content, "precious");
+}
+
+// The kernel's own answers, to one of the two acts; the other one goes on.
+TEST(DiskSystem, AFailureIsAnErrorWithPlaceAndCauseAndHarmsNothingElse) {
+  const FreshFolder folder;
+  for (const auto& [number, cause, times] :
+       {std::tuple(SYS_pread64, EIO, ", 4 times"), std::tuple(SYS_pread64, EINTR, ", 4 times"),
+        std::tuple(SYS_pwrite64, EIO, ""), std::tuple(SYS_pwrite64, ENOSPC, ""),
+        std::tuple(SYS_pwrite64, EDQUOT, "")}) {
+    ForkedCall call([&, number = number, cause = cause]() -> std::string {
+      refuse_syscall(static_cast<int>(number), cause);
+      NvmeTier tier(small_disk({folder.path()}, IoBackend::threads));
+      tier.reserve(4096);
+      const Extent extent = tier.reserve(4096);
+      const offload::PrivateMemory memory(4096);
+      const auto load = [&] { tier.load(extent, 0, memory.bytes()).wait(); };
+      const auto store = [&] { tier.store(extent, 0, memory.bytes()).wait(); };
+      const bool is_read = number == SYS_pread64;
+      is_read ? store() : load();
+      const Error error = is_read ? error_of(load) : error_of(store);
+      is_read ? store() : load();
+      return error.what();
+    });
+    EXPECT_EQ(call.result(),
+              fmt::format("io: {} of 4096 bytes at offset 4096 of the unnamed file in '{}': {} (errno {}){}",
+                          number == SYS_pread64 ? "read" : "write", folder.path(), std::strerror(cause), cause, times));
+  }
 }
 
 TEST(DiskSystem, TwoTiersInOneFolderNeverMeet) {
