@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Runs benchmarks of the release build on a machine that should be doing nothing else, and prints their tables.
-#   scripts/bench.sh [--json FILE] [GROUP...]      groups: update shm llm disk nvme; without one, all
+#   scripts/bench.sh [--json FILE] [GROUP...]      groups: update shm llm disk nvme; without one, all of these
+#   scripts/bench.sh beyond                        1.5 billion parameters in 2 GiB: see scripts/beyond.sh
 # FILE becomes one array of rows {"name", "value", "unit", "limit", "ratio"}: ratio 1 is the limit taken in the same run.
 set -euo pipefail
+if [ "${1:-}" = beyond ]; then exec bash "$(dirname "$0")/beyond.sh" "${@:2}"; fi
 json=
 groups=()
 while [ $# -gt 0 ]; do
