@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <strata/bytes.h>
 #include <strata/engine.h>
+#include <strata/error.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,7 +63,8 @@ class Trainer {
         config_(options.config()),
         text_(options.data_file, options.tokens, config_.vocab_size, options.seq),
         decoder_(make_decoder(config_, decoder_options(options, engine_options))),
-        engine_(make_units(config_), make_optimizer(options), communicator, engine_options),
+        engine_(timed_units(config_, *decoder_, decoder_options(options, engine_options), communicator),
+                make_optimizer(options), communicator, engine_options),
         pass_(config_, engine_, *decoder_),
         schedule_(options.schedule()),
         log_(rank_ == 0 && !options.log_file.empty() ? TrainLog(options.log_file) : TrainLog()),
@@ -70,8 +72,8 @@ class Trainer {
 
   void run() {
     engine_.initialize(make_initializer(options_.seed));
-    predicted_s_ = predict_step_seconds(config_, *decoder_, options_.batch, options_.seq) *
-                   static_cast<double>(options_.accumulate);
+    const strata::Plan& plan = engine_.plan();
+    predicted_s_ = plan.predicted_step_s + static_cast<double>(options_.accumulate - 1) * plan.predicted_micro_batch_s;
     start_ = Clock::now();
     while (engine_.step_count() < options_.steps) {
       take_step();
@@ -192,15 +194,12 @@ class Trainer {
 void train(const TrainOptions& options, const strata::Options& given_options, strata::Communicator& communicator) {
   if (options.threads > 0) omp_set_num_threads(options.threads);
   const strata::Options engine_options = options.with_activation_room(given_options);
-  if (engine_options.plan_only) {
-    const auto machine = strata::measure_machine(static_cast<std::uint32_t>(communicator.size()));
-    const auto units = make_units(options.config());
-    const strata::Plan plan =
-        strata::make_plan(units, *make_optimizer(options), communicator.size(), engine_options, machine);
-    if (communicator.rank() == 0) fmt::print("{}\n", plan.table());
-    return;
+  try {
+    Trainer(options, engine_options, communicator).run();
+  } catch (const strata::Error& error) {
+    if (error.code() != strata::ErrorCode::ended) throw;  // asked for the plan alone
+    if (communicator.rank() == 0) fmt::print("{}\n", error.text());
   }
-  Trainer(options, engine_options, communicator).run();
 }
 
 }  // namespace llm

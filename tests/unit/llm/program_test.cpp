@@ -107,6 +107,7 @@ TEST_F(LlmProgram, LogHasAnObjectAStepAndAnEvaluation) {
   EXPECT_NEAR(steps[0]["loss"].get<double>(), std::log(256.0), 0.2) << "nothing is known at first";
   EXPECT_LT(steps[5]["loss"], steps[0]["loss"]);
   EXPECT_EQ(steps[0]["predicted_seconds"], steps[5]["predicted_seconds"]);
+  EXPECT_GT(steps[0]["predicted_seconds"], 0);
   EXPECT_THAT(result.output, HasSubstr("evaluation loss "));
   EXPECT_THAT(result.output, HasSubstr("sample:"));
   EXPECT_THAT(result.output, HasSubstr("master and moments"));
@@ -153,7 +154,11 @@ TEST_F(LlmProgram, PlanAndHelpNeedNoTraining) {
   const Result plan = train(1, {"--strata-plan"});
   EXPECT_EQ(plan.status, 0);
   EXPECT_THAT(plan.output, HasSubstr("master and moments"));
+  EXPECT_THAT(plan.output, testing::ContainsRegex("a step should take [0-9.e-]+ s"));
   EXPECT_THAT(plan.output, testing::Not(HasSubstr("state ")));
+  const Result disk = train(2, {"--strata-plan", "--strata-optimizer", "nvme", "--strata-nvme-dir", folder_.string()});
+  EXPECT_EQ(disk.status, 0) << disk.errors;
+  EXPECT_THAT(disk.output, testing::ContainsRegex("master and moments +nvme"));
   const Result help = run({STRATA_BIN "/llm", "train", "--strata-help"});
   EXPECT_EQ(help.status, 0);
   EXPECT_THAT(help.output, HasSubstr("--strata-stage"));
