@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "offload/checksum.h"
+#include "offload/checksum_kernels.h"
 #include "offload/host_tier.h"
 #include "offload/nvme_tier.h"
 #include "offload/private_memory.h"
@@ -32,6 +33,21 @@ constexpr std::size_t item_bytes = 64 << 10;
 TEST(Checksum, IsXxh3) {
   EXPECT_EQ(offload::checksum({}, 0), 0x2D06800538D394C2u);  // the reference's own value for no bytes and seed 0
 }
+
+#if defined(__x86_64__)
+TEST(Checksum, IsTheSameFromEveryKernel) {
+  const PrivateMemory memory(100'000);
+  fill_random(memory.bytes(), 3);
+  for (const std::size_t size : {0u, 1u, 16u, 100u, 200u, 240u, 241u, 1024u, 1025u, 4096u, 65537u, 99'999u}) {
+    const void* const bytes = memory.bytes().data() + size % 3;
+    std::vector<offload::ChecksumKernel> kernels;
+    if (__builtin_cpu_supports("avx2")) kernels.push_back(offload::checksum_avx2);
+    if (__builtin_cpu_supports("avx512f")) kernels.push_back(offload::checksum_avx512);
+    for (const auto kernel : kernels)
+      EXPECT_EQ(kernel(bytes, size, 5), offload::checksum_baseline(bytes, size, 5)) << size;
+  }
+}
+#endif
 
 TEST(Checksum, SeesEveryBitAndTheSeed) {
   const PrivateMemory memory(4096);
