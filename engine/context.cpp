@@ -34,6 +34,8 @@ void EngineContext::wait_for_disk(const Event& event) {
 }
 
 void EngineContext::adopt(EngineContext&& other) {
+  memory.sealed.reset();
+  memory.nvme.reset();  // ends what is under way, before the memory that it reads and writes goes
   layouts = std::move(other.layouts);
   states = std::move(other.states);
   options = std::move(other.options);
