@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -25,7 +27,8 @@ namespace {
 constexpr std::uint64_t wake_token = ~std::uint64_t{0};
 constexpr std::uint64_t cancel_token = wake_token - 1;
 constexpr std::size_t registered_piece_bytes = std::size_t{1} << 30;  // the kernel's limit for one buffer
-constexpr int refused_enter_count_max = 1000;                         // in a row
+constexpr int refused_enter_count_max = 5000;                         // in a row
+constexpr std::chrono::milliseconds refused_pause{1};
 
 // From the most wanted set to none at all; older kernels know fewer.
 constexpr std::array<unsigned, 4> setup_flags = {
@@ -144,7 +147,7 @@ class UringIo final : public BlockIo {
       try {
         reap(results, std::chrono::seconds(1));
       } catch (const Error&) {
-        continue;  // no way but to wait on: the kernel has buffers that are about to be freed
+        std::this_thread::sleep_for(refused_pause);  // no way but to wait: the kernel has buffers about to be freed
       }
     }
   }
@@ -189,14 +192,9 @@ class UringIo final : public BlockIo {
     return -1;
   }
 
-  // The ring has room for all blocks, the wake-up and a cancellation, so one is free unless entries wait for the
-  // kernel.
+  // One is free: the ring has room for all blocks, the wake-up and a cancellation.
   io_uring_sqe* next_entry() {
     io_uring_sqe* sqe = ::io_uring_get_sqe(ring_.get());
-    for (int i = 0; sqe == nullptr && i < refused_enter_count_max; ++i) {
-      ::io_uring_submit(ring_.get());
-      sqe = ::io_uring_get_sqe(ring_.get());
-    }
     STRATA_ASSERT(sqe != nullptr);
     return sqe;
   }
@@ -223,7 +221,8 @@ class UringIo final : public BlockIo {
       return;
     }
     const bool is_short_of_room = result == -EAGAIN || result == -EBUSY || result == -ENOMEM;
-    if (is_short_of_room && ++refused_enter_count_ <= refused_enter_count_max) return;
+    if (is_short_of_room && ++refused_enter_count_ <= refused_enter_count_max)
+      return std::this_thread::sleep_for(refused_pause);
     throw Error(ErrorCode::io, fmt::format("io_uring takes no more blocks: {}", said(-result)));
   }
 

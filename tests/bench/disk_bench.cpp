@@ -1,6 +1,7 @@
 // Reading, writing, and both at once through the disk tier, held against the best that fio does with the same file in
 // the same run: its engines and depths are tried first, with 2 MiB pages as ours.
-//   disk_bench [--dir DIR] [--size BYTES]     DIR: a folder on the disk, default build/bench; BYTES: of the file, 2 GiB
+//   disk_bench [--dir DIR] [--size BYTES]     DIR: a folder on the disk, default build/bench/disk; BYTES: of the file,
+//   2 GiB
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -157,7 +158,7 @@ class Fio {
 
 int bench(int argc, char** argv) {
   Report report(argc, argv);
-  std::string dir = "build/bench";
+  std::string dir = "build/bench/disk";
   std::uint64_t size_bytes = std::uint64_t{2} << 30;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
