@@ -20,31 +20,38 @@ std::vector<double> Lanes::run() const {
   std::array<double, resource_count> free_at{};
   std::vector<std::size_t> next(lanes_.size(), 0);
 
+  struct Times {
+    double asked = 0;  // all that it needs is done
+    double ready = 0;  // and so are those before it in its lane
+  };
   // Of the lane's next act; nothing while it needs one that has not begun.
-  const auto ready_time = [&](std::size_t lane) -> std::optional<double> {
+  const auto times_of = [&](std::size_t lane) -> std::optional<Times> {
     if (next[lane] == lanes_[lane].size()) return std::nullopt;
-    double ready = next[lane] == 0 ? 0 : ends[lanes_[lane][next[lane] - 1]];
+    Times times;
     for (const std::size_t need : acts_[lanes_[lane][next[lane]]].needs) {
       if (need == no_act) continue;
       if (ends[need] == never) return std::nullopt;
-      ready = std::max(ready, ends[need]);
+      times.asked = std::max(times.asked, ends[need]);
     }
-    return ready;
+    const double before = next[lane] == 0 ? 0 : ends[lanes_[lane][next[lane] - 1]];
+    times.ready = std::max(times.asked, before);
+    return times;
   };
 
   for (std::size_t done = 0; done < acts_.size(); ++done) {
     std::size_t best = lanes_.size();
     double best_start = 0;
-    double best_ready = 0;
+    double best_claim = 0;
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-      const std::optional<double> ready = ready_time(lane);
-      if (!ready) continue;
+      const std::optional<Times> times = times_of(lane);
+      if (!times) continue;
       const Act& act = acts_[lanes_[lane][next[lane]]];
-      const double start = std::max(*ready, free_at[static_cast<std::size_t>(act.resource)]);
-      if (best < lanes_.size() && (start > best_start || (start == best_start && *ready >= best_ready))) continue;
+      const double start = std::max(times->ready, free_at[static_cast<std::size_t>(act.resource)]);
+      const double claim = act.resource == Resource::disk ? times->asked : times->ready;
+      if (best < lanes_.size() && (start > best_start || (start == best_start && claim >= best_claim))) continue;
       best = lane;
       best_start = start;
-      best_ready = *ready;
+      best_claim = claim;
     }
     STRATA_ASSERT(best < lanes_.size());  // acts need earlier ones alone, so one can always begin
     const std::size_t chosen = lanes_[best][next[best]++];

@@ -23,8 +23,9 @@ class Lanes {
   // Returns the act, for others to need; `needs` may hold no_act.
   std::size_t add(std::size_t lane, Resource resource, double cost_s, const Needs& needs);
 
-  // When each act ends: of those that can begin, the earliest does, and of equally early ones that which was ready
-  // first. O(acts lanes).
+  // When each act ends: of those that can begin, the earliest does. Of equally early ones the disk takes that which was
+  // asked for first, since it has one queue; the processor that which became ready first, since its lanes take turns.
+  // O(acts lanes).
   std::vector<double> run() const;
 
  private:

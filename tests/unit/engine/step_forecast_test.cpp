@@ -35,6 +35,15 @@ TEST(Lanes, WhatIsReadyFirstGoesFirst) {
   EXPECT_THAT(lanes.run(), ElementsAre(3, 5, 1, 4));
 }
 
+TEST(Lanes, TheDiskHasOneQueue) {
+  Lanes lanes(3);
+  const std::size_t update = lanes.add(0, Resource::processor, 1, {no_act, no_act, no_act, no_act});
+  const std::size_t store = lanes.add(1, Resource::disk, 4, {update, no_act, no_act, no_act});
+  lanes.add(1, Resource::disk, 4, {update, no_act, no_act, no_act});  // asked for at 1
+  lanes.add(2, Resource::disk, 4, {store, no_act, no_act, no_act});   // asked for at 5, behind it
+  EXPECT_THAT(lanes.run(), ElementsAre(1, 5, 9, 13));
+}
+
 constexpr double gb = 1e9;
 
 MachineSpeed plain_speed() {
