@@ -48,6 +48,8 @@ class TimedDecoder final : public llm::Decoder {
     decoder_.backward_embed(gradients);
   }
 
+  bool recomputes() const override { return decoder_.recomputes(); }
+  std::span<float> block_input() override { return decoder_.block_input(); }
   llm::Products& products() override { return decoder_.products(); }
   std::size_t workspace_bytes() const override { return decoder_.workspace_bytes(); }
 
