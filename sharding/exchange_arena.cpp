@@ -123,15 +123,18 @@ void ExchangeArena::release(const ExchangePlace& place) {
 
 std::optional<ExchangePlace> ExchangeArena::find(const void* address) const {
   const auto* at = static_cast<const std::byte*>(address);
+  std::optional<ExchangePlace> at_an_end;  // where nothing is left, unless the next block begins there
   for (const Block& block : blocks_) {
     const std::size_t part = own_bytes(block.bytes, block.sharing);
     const std::byte* own = block.base;
     if (block.sharing == Sharing::per_rank) own += static_cast<std::size_t>(rank_) * part;
     if (at < own || at > own + block.bytes || block.mapping.expired()) continue;
-    return ExchangePlace{block.base,  part,          static_cast<std::size_t>(at - own),
-                         block.bytes, block.sharing, block.offset};
+    const ExchangePlace place{block.base,  part,          static_cast<std::size_t>(at - own),
+                              block.bytes, block.sharing, block.offset};
+    if (at < own + block.bytes) return place;
+    at_an_end = place;
   }
-  return std::nullopt;
+  return at_an_end;
 }
 
 }  // namespace strata::sharding

@@ -175,8 +175,11 @@ ToyResult run_toy(const ToyRun& run) {
   const auto errors = on_each_rank(run.ranks, [&](int rank, Communicator& world) {
     results[static_cast<std::size_t>(rank)] = train_toy(world, run);
   });
-  for (const std::string& error : errors) {
-    if (!error.empty()) throw std::runtime_error(error);
+  // The cause rather than what it did to the peers.
+  for (const bool of_peers : {false, true}) {
+    for (const std::string& error : errors) {
+      if (!error.empty() && error.starts_with("peer_lost") == of_peers) throw std::runtime_error(error);
+    }
   }
   for (std::size_t rank = 1; rank < results.size(); ++rank) {
     const bool same = results[rank].state == results[0].state && results[rank].published == results[0].published &&
