@@ -102,7 +102,7 @@ double product_elements(const strata::Unit& unit) {
 std::vector<strata::Unit> timed_units(const Config& config, Decoder& decoder, const DecoderOptions& options,
                                       strata::Communicator& communicator) {
   constexpr std::size_t layers_most = 3, rounds_most = 5;
-  constexpr double moment_s = 0.3;
+  constexpr double moment_s = 0.5;
   std::vector<strata::Unit> units = make_units(config);
   const std::size_t layers = std::min(layers_most, static_cast<std::size_t>(config.num_hidden_layers));
   const auto hidden = static_cast<std::size_t>(config.hidden_size);
