@@ -90,7 +90,8 @@ void ChunkStream::discard() {
 void ChunkStream::load_ahead() {
   while (loading_ - given_back_ < slots_.size() && find_next(loaded_to_)) {
     Slot& slot = slots_[loading_ % slots_.size()];
-    const bool awaited = loading_ == taken_;  // the next chunk of the pass has no slot yet: now the store is waited for
+    // A store is waited for when the next chunk of the pass has no slot yet, or while there is nothing else to do.
+    const bool awaited = loading_ == taken_ || records_alone_;
     if (!awaited && !(slot.record_stored.ready() && slot.published_stored.ready())) return;
     context_.update_disk_waits.wait(slot.record_stored);
     context_.update_disk_waits.wait(slot.published_stored);
