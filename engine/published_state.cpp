@@ -62,7 +62,13 @@ void read_frozen(const EngineContext& context, ShardLoader& loader, std::size_t 
   const UnitState& state = context.states[unit];
   if (!state.published_on_nvme) return use(state.frozen);
   loader.want(unit);
-  use(loader.take().frozen);
+  const std::byte* const frozen = loader.take().frozen;
+  try {
+    use(frozen);
+  } catch (...) {
+    loader.give_back();
+    throw;
+  }
   loader.give_back();
 }
 

@@ -24,11 +24,14 @@ constexpr std::array<std::string_view, 7> fixed_options{"stage",        "device"
 class StateReader {
  public:
   StateReader(ChunkStream& chunks, std::size_t unit) : chunks_(chunks), unit_(unit) {}
-  ~StateReader() {
-    if (view_) chunks_.give_back(*view_);
-  }
   StateReader(const StateReader&) = delete;
   StateReader& operator=(const StateReader&) = delete;
+
+  // Gives the last chunk back, which may begin a load and so throw.
+  void finish() {
+    if (view_) chunks_.give_back(*view_);
+    view_.reset();
+  }
 
   // The next `masters.size()` elements; moments where the target has any.
   void read(std::span<float> masters, const std::array<float*, moments_max>& moments) {
@@ -47,8 +50,7 @@ class StateReader {
 
  private:
   void next_chunk() {
-    if (view_) chunks_.give_back(*view_);
-    view_.reset();
+    finish();
     view_ = chunks_.take(unit_, next_index_++);
     masters_ = chunks_.join_masters(*view_);
     at_ = 0;
@@ -72,6 +74,7 @@ void copy_trainable(const StatePasses& from, EngineContext& to, ChunkStream& to_
     to_chunks.split_masters(view, masters);
     to_chunks.give_back(view);
   }
+  reader.finish();
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void initialize_state(EngineContext& context, ChunkStream& chunks, const Initial
 // masters. Elements that several ranks hold are counted by one. REQUIRES drained lanes.
 std::uint64_t own_state_hash(const EngineContext& context, const StatePasses& passes);
 
-// REQUIRES drained lanes. A visitor that throws leaves the passes where they are: the engine must fail.
+// REQUIRES drained lanes. A visitor may throw.
 void visit_state(const EngineContext& context, const StatePasses& passes, const StateVisitor& visitor);
 
 }  // namespace strata::engine

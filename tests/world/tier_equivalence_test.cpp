@@ -7,6 +7,7 @@
 #include <bit>
 #include <functional>
 #include <random>
+#include <stdexcept>
 #include <tuple>
 
 #include "support/fresh_folder.h"
@@ -201,6 +202,26 @@ TEST(TierEquivalence, every_optimizer) {
       expect_same(reference, run_toy(run), std::string(optimizer->name()));
     }
   }
+}
+
+// What a caller's function throws ends that pass alone.
+TEST(TierEquivalence, initializers_and_visitors_may_throw) {
+  const FreshFolder folder;
+  ToyRun run;
+  run.options.chunk = 2048;
+  const ToyResult reference = run_toy(run);
+  run.options.nvme_dirs = {folder.path()};
+  run.options.params = run.options.optimizer = run.options.gradients = Home::nvme;
+  run.after_step = [](Engine& engine, int, int) {
+    for (int calls = 1; calls < 30; calls += 7) {
+      int left = calls;
+      EXPECT_THROW(engine.visit_state([&](const Tensor&, std::string_view, std::size_t, std::span<const float>) {
+        if (--left == 0) throw std::runtime_error("enough");
+      }),
+                   std::runtime_error);
+    }
+  };
+  EXPECT_EQ(reference.state, run_toy(run).state);
 }
 
 TEST(Retune, refuses_what_it_cannot_do_and_changes_nothing) {
