@@ -27,8 +27,9 @@ struct EngineMemory {
   ExchangeBlock published_exchange, grad_slots_exchange, accumulators_exchange, param_slots, agreement_all;
   std::unique_ptr<Tier> nvme;  // null when nothing lies there
   std::unique_ptr<offload::SealedStore> sealed;
-  std::vector<Event> item_stored;  // by item of `sealed`: its last store
-  std::uint64_t device_bytes = 0;  // counted as it is taken
+  std::vector<Event> item_stored;     // by item of `sealed`: its last store
+  std::vector<std::string> warnings;  // what the disk had to do without
+  std::uint64_t device_bytes = 0;     // counted as it is taken
   std::uint64_t host_bytes = 0;
   std::uint64_t nvme_bytes = 0;
 

@@ -42,6 +42,7 @@ void Engine::retune(const Options& options) { core_->retune(options); }
 std::uint64_t Engine::state_hash() { return core_->state_hash(); }
 void Engine::visit_state(const StateVisitor& visitor) { core_->visit_state(visitor); }
 const Plan& Engine::plan() const { return core_->context().plan; }
+std::span<const std::string> Engine::warnings() const { return core_->context().memory.warnings; }
 std::uint64_t Engine::device_bytes() const { return core_->context().memory.device_bytes; }
 
 Engine::Evaluation Engine::evaluation() {

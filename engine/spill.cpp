@@ -1,6 +1,7 @@
 #include "engine/spill.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "offload/nvme_tier.h"
 
@@ -57,7 +58,9 @@ void take_spill(EngineContext& context) {
   disk.block_bytes = context.options.io_block_bytes;
   disk.capacity_bytes = nvme_bytes(context.needs);
   disk.buffers = {memory.io.bytes()};
-  memory.nvme = std::make_unique<offload::NvmeTier>(disk);
+  auto tier = std::make_unique<offload::NvmeTier>(disk);
+  memory.warnings = tier->warnings();
+  memory.nvme = std::move(tier);
   memory.sealed = std::make_unique<offload::SealedStore>(*memory.nvme);
   memory.nvme_bytes = nvme_bytes(context.needs);
   memory.host_bytes += spill.item_count * spilled_item_bytes;

@@ -71,6 +71,9 @@ class Trainer {
         progress_(progress_mode(engine_options, rank_)) {}
 
   void run() {
+    if (rank_ == 0) {
+      for (const std::string& warning : engine_.warnings()) fmt::print(stderr, "warning: {}\n", warning);
+    }
     engine_.initialize(make_initializer(options_.seed));
     const strata::Plan& plan = engine_.plan();
     predicted_s_ = plan.predicted_step_s + static_cast<double>(options_.accumulate - 1) * plan.predicted_micro_batch_s;

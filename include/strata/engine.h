@@ -182,6 +182,10 @@ class Engine {
   void visit_state(const StateVisitor& visitor);
 
   const Plan& plan() const;
+
+  // What this machine refused and the engine does without, at the same results: io_uring, direct I/O. A sentence each,
+  // for a program to show; empty where nothing was refused.
+  std::span<const std::string> warnings() const;
   std::uint64_t device_bytes() const;  // counted where memory is taken: equals plan().total_bytes(TierKind::device)
 
  private:

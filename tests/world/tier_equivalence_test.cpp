@@ -204,6 +204,23 @@ TEST(TierEquivalence, every_optimizer) {
   }
 }
 
+// Memory that is no disk takes no direct I/O on some systems; whatever was refused is said, and where nothing was,
+// nothing.
+TEST(TierEquivalence, warnings_are_those_of_the_disk_alone) {
+  const FreshFolder folder;
+  ToyRun run;
+  run.options.nvme_dirs = {folder.path()};
+  run.after_step = [](Engine& engine, int, int) { EXPECT_TRUE(engine.warnings().empty()); };
+  run_toy(run);
+  run.options.optimizer = Home::nvme;
+  run.options.io = IoBackend::threads;  // asked for, and so no warning
+  run.after_step = [](Engine& engine, int, int) {
+    for (const std::string& warning : engine.warnings())
+      EXPECT_THAT(warning, testing::Not(testing::HasSubstr("io_uring")));
+  };
+  run_toy(run);
+}
+
 // What a caller's function throws ends that pass alone.
 TEST(TierEquivalence, initializers_and_visitors_may_throw) {
   const FreshFolder folder;
